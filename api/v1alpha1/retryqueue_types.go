@@ -1,0 +1,568 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RetryQueue declares how work may be retried: backoff, attempts and deadline, where it is delivered, and
+// what becomes of work that cannot be done.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.workers.replicas,statuspath=.status.workers.replicas,selectorpath=.status.workers.selector
+// +kubebuilder:resource:shortName=rq
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.jobs.pending`
+// +kubebuilder:printcolumn:name="Dead",type=integer,JSONPath=`.status.jobs.dead`
+// +kubebuilder:printcolumn:name="Oldest-Dead",type=date,JSONPath=`.status.jobs.oldestDeadTime`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.address`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 52 characters, lower-case letters, digits and '-', starting with a letter: a Service is named after it"
+type RetryQueue struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the owner of the queue declares.
+	// +required
+	Spec RetryQueueSpec `json:"spec"`
+	// status is what the controller last observed.
+	// +kubebuilder:default={observedGeneration:-1}
+	// +optional
+	Status RetryQueueStatus `json:"status,omitempty"`
+}
+
+// RetryQueueList is a list of RetryQueues.
+//
+// +kubebuilder:object:root=true
+type RetryQueueList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RetryQueue `json:"items"`
+}
+
+// RetryQueueSpec is the desired state of a RetryQueue.
+type RetryQueueSpec struct {
+	// suspend stops claiming when true; accepting goes on, and deadlines still run.
+	// +kubebuilder:default=false
+	// +optional
+	Suspend bool `json:"suspend"`
+	// retryPolicy bounds the retrying of one job.
+	// +kubebuilder:default={}
+	// +optional
+	RetryPolicy RetryPolicy `json:"retryPolicy,omitempty"`
+	// failurePolicy says which failures are worth another attempt, before the defaults do.
+	// +optional
+	FailurePolicy *FailurePolicy `json:"failurePolicy,omitempty"`
+	// delivery is where jobs go.
+	// +required
+	Delivery Delivery `json:"delivery"`
+	// accept says who may put jobs in. At least one of tokenSecretRef and from, or insecure: true.
+	// +required
+	Accept Accept `json:"accept"`
+	// dedupeWindow is how long an id is remembered after its job has left the queue. Default 24h, at most 720h.
+	// +kubebuilder:default="24h"
+	// +optional
+	DedupeWindow metav1.Duration `json:"dedupeWindow,omitempty"`
+	// limits bound what the queue accepts.
+	// +kubebuilder:default={}
+	// +optional
+	Limits Limits `json:"limits,omitempty"`
+	// storage is where jobs are kept.
+	// +kubebuilder:default={}
+	// +optional
+	Storage Storage `json:"storage,omitempty"`
+	// deadLetter says what becomes of dead jobs.
+	// +kubebuilder:default={}
+	// +optional
+	DeadLetter DeadLetter `json:"deadLetter,omitempty"`
+	// redrivePolicy restrains the replay of dead jobs. To set it off its defaults takes the verb
+	// set-redrive-policy on the RetryQueue.
+	// +kubebuilder:default={}
+	// +optional
+	RedrivePolicy RedrivePolicy `json:"redrivePolicy,omitempty"`
+	// deletionPolicy is Retain (the default: the data outlives the RetryQueue) or Delete.
+	// +kubebuilder:default=Retain
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// workers shape the pods that run the queue.
+	// +kubebuilder:default={}
+	// +optional
+	Workers Workers `json:"workers,omitempty"`
+}
+
+// RetryPolicy bounds the retrying of one job.
+type RetryPolicy struct {
+	// maxAttempts is the number of starts, the first included; 1 to 100, default 8.
+	// +kubebuilder:default=8
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MaxAttempts int32 `json:"maxAttempts,omitempty"`
+	// backoff is the wait between attempts.
+	// +kubebuilder:default={}
+	// +optional
+	Backoff Backoff `json:"backoff,omitempty"`
+	// deadline counts from the first acceptance and is never extended by a retry: no attempt starts at or
+	// after it. Default 1h, at most 720h, at least attemptTimeout.
+	// +kubebuilder:default="1h"
+	// +optional
+	Deadline metav1.Duration `json:"deadline,omitempty"`
+	// attemptTimeout is the hard limit of one attempt. Default 10s, at most 15m.
+	// +kubebuilder:default="10s"
+	// +optional
+	AttemptTimeout metav1.Duration `json:"attemptTimeout,omitempty"`
+	// retryAfterMax bounds the Retry-After that a target may ask for. Default 5m.
+	// +kubebuilder:default="5m"
+	// +optional
+	RetryAfterMax metav1.Duration `json:"retryAfterMax,omitempty"`
+}
+
+// Backoff is capped exponential backoff with jitter; none of the three can be left out.
+type Backoff struct {
+	// base is the window of the first retry; greater than 0, default 1s.
+	// +kubebuilder:default="1s"
+	// +optional
+	Base metav1.Duration `json:"base,omitempty"`
+	// cap is the largest window; at least base, at most 24h, default 30s.
+	// +kubebuilder:default="30s"
+	// +optional
+	Cap metav1.Duration `json:"cap,omitempty"`
+	// jitter is Full (uniform over the window, the default) or Decorrelated.
+	// +kubebuilder:default=Full
+	// +optional
+	Jitter Jitter `json:"jitter,omitempty"`
+}
+
+// Jitter says how a delay is drawn.
+//
+// +kubebuilder:validation:Enum=Full;Decorrelated
+type Jitter string
+
+// The kinds of jitter.
+const (
+	JitterFull         Jitter = "Full"
+	JitterDecorrelated Jitter = "Decorrelated"
+)
+
+// FailurePolicy is an ordered list of rules; the first that matches decides.
+type FailurePolicy struct {
+	// rules are tried in order before the defaults: 2xx succeeds; 408, 425, 429, 5xx and transport errors
+	// are retried; every other status is permanent.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +required
+	Rules []FailureRule `json:"rules,omitempty"`
+}
+
+// FailureRule maps failures to an action.
+type FailureRule struct {
+	// name of the rule, shown as the cause.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name,omitempty"`
+	// onHTTPStatus matches these answers: a status ("409") or a class ("5xx").
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^[1-5]([0-9][0-9]|xx)$`
+	// +kubebuilder:validation:items:MaxLength=3
+	// +optional
+	OnHTTPStatus []string `json:"onHTTPStatus,omitempty"`
+	// onError matches attempts without an answer: Timeout, Connection (refused, reset, DNS) or TLS.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	// +optional
+	OnError []TransportError `json:"onError,omitempty"`
+	// action is what a match means: Succeed, Retry or Fail (dead at once).
+	// +required
+	Action FailureAction `json:"action,omitempty"`
+}
+
+// TransportError is a class of failure without an HTTP answer.
+//
+// +kubebuilder:validation:Enum=Timeout;Connection;TLS
+type TransportError string
+
+// The classes of transport errors.
+const (
+	TransportTimeout    TransportError = "Timeout"
+	TransportConnection TransportError = "Connection"
+	TransportTLS        TransportError = "TLS"
+)
+
+// FailureAction is what a matching rule does.
+//
+// +kubebuilder:validation:Enum=Succeed;Retry;Fail
+type FailureAction string
+
+// The actions of a rule.
+const (
+	ActionSucceed FailureAction = "Succeed"
+	ActionRetry   FailureAction = "Retry"
+	ActionFail    FailureAction = "Fail"
+)
+
+// Delivery is where jobs go. Exactly one way.
+type Delivery struct {
+	// http posts each job to a URL.
+	// +required
+	HTTP *HTTPDelivery `json:"http,omitempty"`
+}
+
+// HTTPDelivery posts each job. One attempt is one request; redirects are not followed.
+type HTTPDelivery struct {
+	// url is http or https, with a host and without user information or fragment.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +required
+	URL string `json:"url,omitempty"`
+	// headers are added to every request. They replace headers of the job, and cannot replace those that
+	// RetryQueue sets.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Headers []HTTPHeader `json:"headers,omitempty"`
+	// signingSecretRef names a Secret in this namespace whose keys hold Standard Webhooks secrets
+	// ("whsec_" and base64). Two keys sign with both, for rotation.
+	// +optional
+	SigningSecretRef *SecretRef `json:"signingSecretRef,omitempty"`
+}
+
+// HTTPHeader is one header of a request.
+type HTTPHeader struct {
+	// name of the header.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern="^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+	// +required
+	Name string `json:"name,omitempty"`
+	// value of the header; never a secret.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Value string `json:"value,omitempty"`
+}
+
+// SecretRef names a Secret in the RetryQueue's namespace.
+type SecretRef struct {
+	// name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+}
+
+// Accept says who may put jobs in.
+type Accept struct {
+	// tokenSecretRef names a Secret; each of its values is a bearer token that producers may use.
+	// +optional
+	TokenSecretRef *SecretRef `json:"tokenSecretRef,omitempty"`
+	// from are the peers that a NetworkPolicy lets in.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
+	// insecure lets anyone who reaches the Service put jobs in.
+	// +kubebuilder:default=false
+	// +optional
+	Insecure bool `json:"insecure"`
+}
+
+// Limits bound what is accepted. What exceeds them is refused with 413 or 429, never dropped.
+type Limits struct {
+	// maxPayload is the largest payload; default 256Ki, at most 16Mi.
+	// +kubebuilder:default="256Ki"
+	// +optional
+	MaxPayload resource.Quantity `json:"maxPayload,omitempty"`
+	// maxPending is how many jobs may be waiting or in flight; default 1000000.
+	// +kubebuilder:default=1000000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	// +optional
+	MaxPending int64 `json:"maxPending,omitempty"`
+	// maxBytes is how many bytes of payloads and headers may be kept, dead jobs included; default 900Mi. It
+	// must be at least maxPayload, and with SQLite less than the volume's size.
+	// +kubebuilder:default="900Mi"
+	// +optional
+	MaxBytes resource.Quantity `json:"maxBytes,omitempty"`
+	// perWorkerConcurrency is how many jobs one worker has in flight; 1 to 1024, default 64.
+	// +kubebuilder:default=64
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	// +optional
+	PerWorkerConcurrency int32 `json:"perWorkerConcurrency,omitempty"`
+}
+
+// StorageType is a kind of store.
+//
+// +kubebuilder:validation:Enum=SQLite
+type StorageType string
+
+// StorageSQLite is the embedded store: one worker pod with a PersistentVolumeClaim.
+const StorageSQLite StorageType = "SQLite"
+
+// Storage is where jobs are kept.
+type Storage struct {
+	// type is SQLite.
+	// +kubebuilder:default=SQLite
+	// +optional
+	Type StorageType `json:"type,omitempty"`
+	// sqlite shapes the embedded store; only with type SQLite.
+	// +optional
+	SQLite *SQLiteStorage `json:"sqlite,omitempty"`
+}
+
+// SQLiteStorage shapes the volume of the embedded store.
+type SQLiteStorage struct {
+	// size of the volume; default 1Gi.
+	// +kubebuilder:default="1Gi"
+	// +optional
+	Size resource.Quantity `json:"size,omitempty"`
+	// accessMode of the volume: ReadWriteOncePod (the default) or ReadWriteOnce, for drivers without the former.
+	// +kubebuilder:validation:Enum=ReadWriteOncePod;ReadWriteOnce
+	// +kubebuilder:default=ReadWriteOncePod
+	// +optional
+	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
+	// storageClassName of the volume; unset takes the cluster's default.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	StorageClassName *string `json:"storageClassName,omitempty"`
+	// existingClaim adopts this PersistentVolumeClaim, such as one that a deleted RetryQueue left behind,
+	// instead of making one.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ExistingClaim string `json:"existingClaim,omitempty"`
+}
+
+// DeadLetter says what becomes of dead jobs.
+type DeadLetter struct {
+	// maxRedrives is how often one job may be redriven; default 3.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MaxRedrives *int32 `json:"maxRedrives,omitempty"`
+	// retention deletes dead jobs this long after their death. Unset keeps them until they are purged.
+	// +optional
+	Retention *metav1.Duration `json:"retention,omitempty"`
+}
+
+// RedrivePolicy restrains redrives of this queue.
+type RedrivePolicy struct {
+	// maxRate is the fastest rate that a Redrive may declare; default 50 jobs per 1s.
+	// +kubebuilder:default={jobs:50,per:"1s"}
+	// +optional
+	MaxRate MaxRate `json:"maxRate,omitempty"`
+	// minApprovals is how many different people must approve; default 1.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	// +optional
+	MinApprovals int32 `json:"minApprovals,omitempty"`
+	// forbidSelfApproval refuses approvals by the one who made the Redrive; default true.
+	// +kubebuilder:default=true
+	// +optional
+	ForbidSelfApproval *bool `json:"forbidSelfApproval,omitempty"`
+	// approvalTTL is how long a plan waits for its approvals, and how long an approval counts; default 24h.
+	// +kubebuilder:default="24h"
+	// +optional
+	ApprovalTTL metav1.Duration `json:"approvalTTL,omitempty"`
+}
+
+// MaxRate is a number of jobs per span of time.
+type MaxRate struct {
+	// jobs per span; 1 to 100000.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	// +required
+	Jobs int64 `json:"jobs,omitempty"`
+	// per is the span; 1ms to 24h, default 1s.
+	// +kubebuilder:default="1s"
+	// +optional
+	Per metav1.Duration `json:"per,omitempty"`
+}
+
+// DeletionPolicy says what becomes of the data when the RetryQueue is deleted.
+//
+// +kubebuilder:validation:Enum=Retain;Delete
+type DeletionPolicy string
+
+// The deletion policies.
+const (
+	DeletionRetain DeletionPolicy = "Retain"
+	DeletionDelete DeletionPolicy = "Delete"
+)
+
+// Workers shape the pods that run the queue.
+type Workers struct {
+	// replicas is the number of worker pods; SQLite allows one. 0 stops the queue and its API.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+	// template adds to the worker pods what is listed here, and nothing else.
+	// +optional
+	Template *WorkerTemplate `json:"template,omitempty"`
+}
+
+// WorkerTemplate is the allow-list of what may be set on worker pods.
+type WorkerTemplate struct {
+	// labels are added to the pods.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// annotations are added to the pods.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// resources of the worker container.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// nodeSelector of the pods.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// affinity of the pods.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// tolerations of the pods.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// priorityClassName of the pods.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// imagePullSecrets of the pods.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// sidecars run beside the worker; one may be the target. They get the same restricted security context.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Sidecars []Sidecar `json:"sidecars,omitempty"`
+}
+
+// Sidecar is a container beside the worker. It cannot mount the queue's data or keys.
+type Sidecar struct {
+	// name of the container.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name,omitempty"`
+	// image of the container.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +required
+	Image string `json:"image,omitempty"`
+	// args of the container.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=1024
+	// +optional
+	Args []string `json:"args,omitempty"`
+	// env of the container.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+	// resources of the container.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+}
+
+// RetryQueueStatus is what the controller last observed.
+type RetryQueueStatus struct {
+	// observedGeneration is the generation that this status speaks of; -1 before the first pass.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready always; Reconciling and Stalled while true; WorkersAvailable, DeadLetters, Budget.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// address is where producers post jobs.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Address string `json:"address,omitempty"`
+	// jobs counts jobs, at most every 30 s; live numbers are in the metrics.
+	// +optional
+	Jobs *JobCounts `json:"jobs,omitempty"`
+	// budget is what the retry policy can cost and how long it waits.
+	// +optional
+	Budget *BudgetStatus `json:"budget,omitempty"`
+	// workers of the queue.
+	// +optional
+	Workers *WorkersStatus `json:"workers,omitempty"`
+}
+
+// JobCounts are coarse counts of a queue.
+type JobCounts struct {
+	// pending jobs wait for their next attempt.
+	// +optional
+	Pending *int64 `json:"pending,omitempty"`
+	// leased jobs are being delivered.
+	// +optional
+	Leased *int64 `json:"leased,omitempty"`
+	// dead jobs wait for a person.
+	// +optional
+	Dead *int64 `json:"dead,omitempty"`
+	// oldestPendingTime is when the oldest waiting job became due, or will.
+	// +optional
+	OldestPendingTime *metav1.Time `json:"oldestPendingTime,omitempty"`
+	// oldestDeadTime is when the oldest dead job died.
+	// +optional
+	OldestDeadTime *metav1.Time `json:"oldestDeadTime,omitempty"`
+	// observedTime is when these were read.
+	// +optional
+	ObservedTime *metav1.Time `json:"observedTime,omitempty"`
+}
+
+// BudgetStatus is arithmetic over the retry policy.
+type BudgetStatus struct {
+	// longestWait is the most that one job can wait between its attempts, by backoff alone.
+	// +optional
+	LongestWait *metav1.Duration `json:"longestWait,omitempty"`
+	// meanWait is the mean of that wait over the jitter. Judge by this whether a queue rides out an outage.
+	// +optional
+	MeanWait *metav1.Duration `json:"meanWait,omitempty"`
+	// reachableAttempts is how many attempts can start before the deadline when each attempt uses its
+	// whole timeout and each delay its whole window.
+	// +optional
+	ReachableAttempts int32 `json:"reachableAttempts,omitempty"`
+	// maxRequestsPerJob is the most requests that one job can cost: maxAttempts x (1 + maxRedrives).
+	// +optional
+	MaxRequestsPerJob int64 `json:"maxRequestsPerJob,omitempty"`
+}
+
+// WorkersStatus is what the controller sees of the worker pods.
+type WorkersStatus struct {
+	// replicas is the number of worker pods.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// readyReplicas is the number of ready worker pods.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// selector of the worker pods, for the scale subresource.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Selector string `json:"selector,omitempty"`
+}
