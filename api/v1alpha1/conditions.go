@@ -62,5 +62,7 @@ const (
 	ReasonQueueNotFound      = "QueueNotFound"
 	ReasonAlreadyExecuted    = "AlreadyExecuted"
 	ReasonNothingSelected    = "NothingSelected"
-	ReasonRequesterUnknown   = "RequesterUnknown" // spec.requestedBy is not set
+	ReasonRequesterUnknown   = "RequesterUnknown"  // nothing vouches for spec.requestedBy, so self approval cannot be told
+	ReasonPlanOutdated       = "PlanOutdated"      // the queue's target changed since the plan was made
+	ReasonWaitingForRedrive  = "WaitingForRedrive" // another Redrive of the queue runs: one at a time
 )

@@ -143,6 +143,7 @@ type RedriveProgress struct {
 // Redrive is a plan and how far it got.
 type Redrive struct {
 	UID        string          `json:"uid"`
+	Spec       RedriveSpec     `json:"spec"` // as frozen, so that the operator sees what was planned for, and where to
 	State      RedriveState    `json:"state"`
 	Held       HeldReason      `json:"held,omitempty"`
 	Message    string          `json:"message,omitempty"` // why it is held or was aborted, for people
