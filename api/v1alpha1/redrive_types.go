@@ -29,7 +29,7 @@ type Redrive struct {
 	// status is the plan, its approvals and how far it got.
 	// +kubebuilder:default={observedGeneration:-1}
 	// +optional
-	Status RedriveStatus `json:"status,omitempty"`
+	Status RedriveStatus `json:"status,omitzero"`
 }
 
 // RedriveList is a list of Redrives.
@@ -42,6 +42,9 @@ type RedriveList struct {
 }
 
 // RedriveSpec is the desired replay.
+//
+// +kubebuilder:validation:XValidation:rule="self.queueRef == oldSelf.queueRef && self.reason == oldSelf.reason && self.limit == oldSelf.limit && has(self.requestedBy) == has(oldSelf.requestedBy) && (!has(self.requestedBy) || self.requestedBy == oldSelf.requestedBy) && has(self.selector) == has(oldSelf.selector) && (!has(self.selector) || self.selector == oldSelf.selector) && has(self.rate) == has(oldSelf.rate) && (!has(self.rate) || self.rate == oldSelf.rate) && has(self.budget) == has(oldSelf.budget) && (!has(self.budget) || self.budget == oldSelf.budget) && has(self.canary) == has(oldSelf.canary) && (!has(self.canary) || self.canary == oldSelf.canary) && has(self.abort) == has(oldSelf.abort) && (!has(self.abort) || self.abort == oldSelf.abort) && has(self.maxOutstanding) == has(oldSelf.maxOutstanding) && (!has(self.maxOutstanding) || self.maxOutstanding == oldSelf.maxOutstanding)",message="a Redrive must not change once made, only suspend and cancel: make a new one"
+// +kubebuilder:validation:XValidation:rule="!oldSelf.cancel || self.cancel",message="cancel must stay true once set: make a new Redrive"
 type RedriveSpec struct {
 	// queueRef names the RetryQueue, in the same namespace.
 	// +required
@@ -55,6 +58,7 @@ type RedriveSpec struct {
 	// reason says what the cause was and what was done about it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.trim() != ''",message="reason must say what the cause was and what was done about it"
 	// +required
 	Reason string `json:"reason,omitempty"`
 	// selector picks dead jobs; all its parts must hold. Unset picks all.
@@ -96,6 +100,7 @@ type RedriveSpec struct {
 // QueueRef names a RetryQueue.
 type QueueRef struct {
 	// name of the RetryQueue.
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=52
 	// +required
@@ -103,6 +108,8 @@ type QueueRef struct {
 }
 
 // DeadSelector picks dead jobs.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.diedAfter) || !has(self.diedBefore) || self.diedAfter < self.diedBefore",message="diedAfter must be earlier than diedBefore: swap or widen them"
 type DeadSelector struct {
 	// diedAfter picks jobs that died at or after this time.
 	// +optional
@@ -128,6 +135,7 @@ type DeadSelector struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=64
 	// +optional
 	Fingerprints []string `json:"fingerprints,omitempty"`
@@ -135,6 +143,7 @@ type DeadSelector struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +optional
 	IDs []string `json:"ids,omitempty"`
@@ -146,6 +155,8 @@ type DeadSelector struct {
 type DeathReason string
 
 // RedriveRate is the pace of release.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.burst) || (self.burst - 1) * duration(self.per).getMilliseconds() >= self.jobs * 100",message="burst must be at least what the rate gives in 0.1s, and one (jobs * 100ms / per + 1): raise burst or leave it out"
 type RedriveRate struct {
 	// jobs per span; 1 to 100000.
 	// +kubebuilder:validation:Minimum=1
@@ -154,8 +165,12 @@ type RedriveRate struct {
 	Jobs int64 `json:"jobs,omitempty"`
 	// per is the span; 1ms to 24h, default 1s.
 	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h"
 	// +optional
-	Per metav1.Duration `json:"per,omitempty"`
+	Per metav1.Duration `json:"per,omitzero"`
 	// burst is the most that may go at once; at least what the rate gives in 0.1 s, and one. Default just that.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -170,7 +185,11 @@ type RedriveBudget struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
-	// deadline counts from the job's release; default the queue's.
+	// deadline counts from the job's release; at most 720h, default the queue's.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h"
 	// +optional
 	Deadline *metav1.Duration `json:"deadline,omitempty"`
 }
@@ -189,7 +208,12 @@ type Canary struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxFailurePercent *int64 `json:"maxFailurePercent,omitempty"`
-	// timeout after which an undecided canary waits for a person. Default the longer of 2m and four attemptTimeouts.
+	// timeout after which an undecided canary waits for a person. 1s to 24h; default the longer
+	// of 2m and four attemptTimeouts.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be from 1s to 24h"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
@@ -348,7 +372,7 @@ type RedriveApproval struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what is approved, and by whom.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a RedriveApproval must not change once made; delete it and make a new one"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a RedriveApproval must not change once made: delete it and make a new one"
 	// +required
 	Spec RedriveApprovalSpec `json:"spec"`
 }

@@ -33,7 +33,7 @@ type RetryQueue struct {
 	// status is what the controller last observed.
 	// +kubebuilder:default={observedGeneration:-1}
 	// +optional
-	Status RetryQueueStatus `json:"status,omitempty"`
+	Status RetryQueueStatus `json:"status,omitzero"`
 }
 
 // RetryQueueList is a list of RetryQueues.
@@ -46,6 +46,9 @@ type RetryQueueList struct {
 }
 
 // RetryQueueSpec is the desired state of a RetryQueue.
+//
+// +kubebuilder:validation:XValidation:rule="self.storage.type != 'SQLite' || !has(self.workers.replicas) || self.workers.replicas <= 1",message="workers.replicas must be 0 or 1 with storage.type SQLite, whose file only one worker can own"
+// +kubebuilder:validation:XValidation:rule="!has(self.storage.sqlite) || quantity(string(self.limits.maxBytes)).isLessThan(quantity(string(self.storage.sqlite.size)))",message="limits.maxBytes must be less than storage.sqlite.size, since the store needs room beside the payloads: lower maxBytes or raise size"
 type RetryQueueSpec struct {
 	// suspend stops claiming when true; accepting goes on, and deadlines still run.
 	// +kubebuilder:default=false
@@ -54,7 +57,7 @@ type RetryQueueSpec struct {
 	// retryPolicy bounds the retrying of one job.
 	// +kubebuilder:default={}
 	// +optional
-	RetryPolicy RetryPolicy `json:"retryPolicy,omitempty"`
+	RetryPolicy RetryPolicy `json:"retryPolicy,omitzero"`
 	// failurePolicy says which failures are worth another attempt, before the defaults do.
 	// +optional
 	FailurePolicy *FailurePolicy `json:"failurePolicy,omitempty"`
@@ -64,27 +67,32 @@ type RetryQueueSpec struct {
 	// accept says who may put jobs in. At least one of tokenSecretRef and from, or insecure: true.
 	// +required
 	Accept Accept `json:"accept"`
-	// dedupeWindow is how long an id is remembered after its job has left the queue. Default 24h, at most 720h.
+	// dedupeWindow is how long an id is remembered after its job has left the queue.
+	// Default 24h; 1s to 720h.
 	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="dedupeWindow must be from 1s to 720h"
 	// +optional
-	DedupeWindow metav1.Duration `json:"dedupeWindow,omitempty"`
+	DedupeWindow metav1.Duration `json:"dedupeWindow,omitzero"`
 	// limits bound what the queue accepts.
 	// +kubebuilder:default={}
 	// +optional
-	Limits Limits `json:"limits,omitempty"`
+	Limits Limits `json:"limits,omitzero"`
 	// storage is where jobs are kept.
 	// +kubebuilder:default={}
 	// +optional
-	Storage Storage `json:"storage,omitempty"`
+	Storage Storage `json:"storage,omitzero"`
 	// deadLetter says what becomes of dead jobs.
 	// +kubebuilder:default={}
 	// +optional
-	DeadLetter DeadLetter `json:"deadLetter,omitempty"`
+	DeadLetter DeadLetter `json:"deadLetter,omitzero"`
 	// redrivePolicy restrains the replay of dead jobs. To set it off its defaults takes the verb
 	// set-redrive-policy on the RetryQueue.
 	// +kubebuilder:default={}
 	// +optional
-	RedrivePolicy RedrivePolicy `json:"redrivePolicy,omitempty"`
+	RedrivePolicy RedrivePolicy `json:"redrivePolicy,omitzero"`
 	// deletionPolicy is Retain (the default: the data outlives the RetryQueue) or Delete.
 	// +kubebuilder:default=Retain
 	// +optional
@@ -92,10 +100,12 @@ type RetryQueueSpec struct {
 	// workers shape the pods that run the queue.
 	// +kubebuilder:default={}
 	// +optional
-	Workers Workers `json:"workers,omitempty"`
+	Workers Workers `json:"workers,omitzero"`
 }
 
 // RetryPolicy bounds the retrying of one job.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.deadline) || !has(self.attemptTimeout) || duration(self.deadline) >= duration(self.attemptTimeout)",message="deadline must be at least attemptTimeout, so that one attempt fits: raise deadline or lower attemptTimeout"
 type RetryPolicy struct {
 	// maxAttempts is the number of starts, the first included; 1 to 100, default 8.
 	// +kubebuilder:default=8
@@ -106,32 +116,54 @@ type RetryPolicy struct {
 	// backoff is the wait between attempts.
 	// +kubebuilder:default={}
 	// +optional
-	Backoff Backoff `json:"backoff,omitempty"`
+	Backoff Backoff `json:"backoff,omitzero"`
 	// deadline counts from the first acceptance and is never extended by a retry: no attempt starts at or
 	// after it. Default 1h, at most 720h, at least attemptTimeout.
 	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h"
 	// +optional
-	Deadline metav1.Duration `json:"deadline,omitempty"`
+	Deadline metav1.Duration `json:"deadline,omitzero"`
 	// attemptTimeout is the hard limit of one attempt. Default 10s, at most 15m.
 	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('15m')",message="attemptTimeout must be from 1ms to 15m"
 	// +optional
-	AttemptTimeout metav1.Duration `json:"attemptTimeout,omitempty"`
-	// retryAfterMax bounds the Retry-After that a target may ask for. Default 5m.
+	AttemptTimeout metav1.Duration `json:"attemptTimeout,omitzero"`
+	// retryAfterMax bounds the Retry-After that a target may ask for; 0s ignores it. Default 5m, at most 24h.
 	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="retryAfterMax must be from 0s to 24h"
 	// +optional
 	RetryAfterMax metav1.Duration `json:"retryAfterMax,omitempty"`
 }
 
 // Backoff is capped exponential backoff with jitter; none of the three can be left out.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.cap) || !has(self.base) || duration(self.cap) >= duration(self.base)",message="cap must be at least base: raise cap or lower base"
 type Backoff struct {
 	// base is the window of the first retry; greater than 0, default 1s.
 	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="base must be from 1ms to 24h"
 	// +optional
-	Base metav1.Duration `json:"base,omitempty"`
+	Base metav1.Duration `json:"base,omitzero"`
 	// cap is the largest window; at least base, at most 24h, default 30s.
 	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="cap must be from 1ms to 24h"
 	// +optional
-	Cap metav1.Duration `json:"cap,omitempty"`
+	Cap metav1.Duration `json:"cap,omitzero"`
 	// jitter is Full (uniform over the window, the default) or Decorrelated.
 	// +kubebuilder:default=Full
 	// +optional
@@ -162,6 +194,9 @@ type FailurePolicy struct {
 }
 
 // FailureRule maps failures to an action.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.onHTTPStatus) || has(self.onError)",message="a rule must match something: set onHTTPStatus or onError"
+// +kubebuilder:validation:XValidation:rule="self.action != 'Succeed' || !has(self.onError)",message="action Succeed must not be used with onError, since a request without an answer may not have arrived: use Retry or Fail"
 type FailureRule struct {
 	// name of the rule, shown as the cause.
 	// +kubebuilder:validation:MinLength=1
@@ -224,6 +259,9 @@ type HTTPDelivery struct {
 	// url is http or https, with a host and without user information or fragment.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http','https'] && url(self).getHostname() != ''",message="url must be an absolute http or https URL with a host, such as http://orders.shop.svc/handle"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^/?#]*//[^/?#]*@')",message="url must not hold user information: remove what stands before the @ and let the target check the signature of signingSecretRef"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="url must not hold a fragment: remove the # and what follows"
 	// +required
 	URL string `json:"url,omitempty"`
 	// headers are added to every request. They replace headers of the job, and cannot replace those that
@@ -231,6 +269,7 @@ type HTTPDelivery struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(g, g.name.lowerAscii() == h.name.lowerAscii()))",message="headers must not name one header twice, upper and lower case being the same: remove one"
 	// +optional
 	Headers []HTTPHeader `json:"headers,omitempty"`
 	// signingSecretRef names a Secret in this namespace whose keys hold Standard Webhooks secrets
@@ -241,14 +280,17 @@ type HTTPDelivery struct {
 
 // HTTPHeader is one header of a request.
 type HTTPHeader struct {
-	// name of the header.
+	// name of the header. Reserved are those that RetryQueue or the connection sets: RetryQueue-*, Webhook-*,
+	// Idempotency-Key, Content-Type, Content-Length, Host and those of the connection.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().startsWith('retryqueue-') && !self.lowerAscii().startsWith('webhook-') && !(self.lowerAscii() in ['connection','content-length','content-type','expect','host','idempotency-key','keep-alive','proxy-authorization','proxy-connection','te','trailer','transfer-encoding','upgrade'])",message="the name of a header must not be one that RetryQueue or the connection sets (RetryQueue-*, Webhook-*, Idempotency-Key, Content-Type, Content-Length, Host, Connection, …): remove it or choose another"
 	// +required
 	Name string `json:"name,omitempty"`
 	// value of the header; never a secret.
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="the value of a header must not hold control characters such as line ends: remove them"
 	// +optional
 	Value string `json:"value,omitempty"`
 }
@@ -263,6 +305,9 @@ type SecretRef struct {
 }
 
 // Accept says who may put jobs in.
+//
+// +kubebuilder:validation:XValidation:rule="self.insecure || has(self.tokenSecretRef) || has(self.from)",message="accept must say who may put jobs in: set tokenSecretRef or from, or insecure: true to let in anyone who reaches the Service"
+// +kubebuilder:validation:XValidation:rule="!self.insecure || (!has(self.tokenSecretRef) && !has(self.from))",message="insecure must not stand beside tokenSecretRef or from: remove insecure or the others"
 type Accept struct {
 	// tokenSecretRef names a Secret; each of its values is a bearer token that producers may use.
 	// +optional
@@ -271,6 +316,8 @@ type Accept struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(p, has(p.ipBlock) ? !has(p.podSelector) && !has(p.namespaceSelector) : has(p.podSelector) || has(p.namespaceSelector))",message="each peer of from must have podSelector, namespaceSelector or both, or else ipBlock alone"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.ipBlock) || isCIDR(p.ipBlock.cidr))",message="ipBlock.cidr must be a network such as 10.0.0.0/8 or 2001:db8::/32"
 	// +optional
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
 	// insecure lets anyone who reaches the Service put jobs in.
@@ -280,11 +327,14 @@ type Accept struct {
 }
 
 // Limits bound what is accepted. What exceeds them is refused with 413 or 429, never dropped.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.maxBytes) || !has(self.maxPayload) || quantity(string(self.maxBytes)).compareTo(quantity(string(self.maxPayload))) >= 0",message="maxBytes must be at least maxPayload: raise maxBytes or lower maxPayload"
 type Limits struct {
 	// maxPayload is the largest payload; default 256Ki, at most 16Mi.
 	// +kubebuilder:default="256Ki"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('16Mi')) <= 0",message="maxPayload must be from 1 to 16Mi"
 	// +optional
-	MaxPayload resource.Quantity `json:"maxPayload,omitempty"`
+	MaxPayload resource.Quantity `json:"maxPayload,omitzero"`
 	// maxPending is how many jobs may be waiting or in flight; default 1000000.
 	// +kubebuilder:default=1000000
 	// +kubebuilder:validation:Minimum=1
@@ -295,7 +345,7 @@ type Limits struct {
 	// must be at least maxPayload, and with SQLite less than the volume's size.
 	// +kubebuilder:default="900Mi"
 	// +optional
-	MaxBytes resource.Quantity `json:"maxBytes,omitempty"`
+	MaxBytes resource.Quantity `json:"maxBytes,omitzero"`
 	// perWorkerConcurrency is how many jobs one worker has in flight; 1 to 1024, default 64.
 	// +kubebuilder:default=64
 	// +kubebuilder:validation:Minimum=1
@@ -313,22 +363,31 @@ type StorageType string
 const StorageSQLite StorageType = "SQLite"
 
 // Storage is where jobs are kept.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type must not change, since the jobs would be left behind: make a new RetryQueue"
 type Storage struct {
 	// type is SQLite.
 	// +kubebuilder:default=SQLite
 	// +optional
 	Type StorageType `json:"type,omitempty"`
 	// sqlite shapes the embedded store; only with type SQLite.
+	// +kubebuilder:default={}
 	// +optional
 	SQLite *SQLiteStorage `json:"sqlite,omitempty"`
 }
 
 // SQLiteStorage shapes the volume of the embedded store.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",message="size must not shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="!has(self.accessMode) || !has(oldSelf.accessMode) || self.accessMode == oldSelf.accessMode",message="accessMode must not change, since a volume keeps its own: make a new RetryQueue"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName must not change, since a volume keeps its own: make a new RetryQueue"
+// +kubebuilder:validation:XValidation:rule="has(self.existingClaim) == has(oldSelf.existingClaim) && (!has(self.existingClaim) || self.existingClaim == oldSelf.existingClaim)",message="existingClaim must not change, since the jobs would be left behind: make a new RetryQueue"
 type SQLiteStorage struct {
-	// size of the volume; default 1Gi.
+	// size of the volume; default 1Gi, at least 64Mi. It can grow where the storage class allows it, never shrink.
 	// +kubebuilder:default="1Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="size must be at least 64Mi"
 	// +optional
-	Size resource.Quantity `json:"size,omitempty"`
+	Size resource.Quantity `json:"size,omitzero"`
 	// accessMode of the volume: ReadWriteOncePod (the default) or ReadWriteOnce, for drivers without the former.
 	// +kubebuilder:validation:Enum=ReadWriteOncePod;ReadWriteOnce
 	// +kubebuilder:default=ReadWriteOncePod
@@ -340,9 +399,11 @@ type SQLiteStorage struct {
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
 	// existingClaim adopts this PersistentVolumeClaim, such as one that a deleted RetryQueue left behind,
-	// instead of making one.
+	// instead of making one. Its name must have the form retryqueue-NAME-data, which admission guards, and to
+	// set it takes the verb set-redrive-policy, since its dead jobs come under this queue's redrivePolicy.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^retryqueue-[a-z0-9]([-a-z0-9]*[a-z0-9])?-data$')",message="existingClaim must be named retryqueue-NAME-data, the names that only workers may mount: copy the volume into such a claim"
 	// +optional
 	ExistingClaim string `json:"existingClaim,omitempty"`
 }
@@ -355,7 +416,12 @@ type DeadLetter struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxRedrives *int32 `json:"maxRedrives,omitempty"`
-	// retention deletes dead jobs this long after their death. Unset keeps them until they are purged.
+	// retention deletes dead jobs this long after their death. At least 1s; unset keeps them until
+	// they are purged.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="retention must be from 1s to 87600h"
 	// +optional
 	Retention *metav1.Duration `json:"retention,omitempty"`
 }
@@ -365,7 +431,7 @@ type RedrivePolicy struct {
 	// maxRate is the fastest rate that a Redrive may declare; default 50 jobs per 1s.
 	// +kubebuilder:default={jobs:50,per:"1s"}
 	// +optional
-	MaxRate MaxRate `json:"maxRate,omitempty"`
+	MaxRate MaxRate `json:"maxRate,omitzero"`
 	// minApprovals is how many different people must approve; default 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -376,10 +442,15 @@ type RedrivePolicy struct {
 	// +kubebuilder:default=true
 	// +optional
 	ForbidSelfApproval *bool `json:"forbidSelfApproval,omitempty"`
-	// approvalTTL is how long a plan waits for its approvals, and how long an approval counts; default 24h.
+	// approvalTTL is how long a plan waits for its approvals, and how long an approval counts.
+	// Default 24h; 1s to 720h.
 	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="approvalTTL must be from 1s to 720h"
 	// +optional
-	ApprovalTTL metav1.Duration `json:"approvalTTL,omitempty"`
+	ApprovalTTL metav1.Duration `json:"approvalTTL,omitzero"`
 }
 
 // MaxRate is a number of jobs per span of time.
@@ -391,8 +462,12 @@ type MaxRate struct {
 	Jobs int64 `json:"jobs,omitempty"`
 	// per is the span; 1ms to 24h, default 1s.
 	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h"
 	// +optional
-	Per metav1.Duration `json:"per,omitempty"`
+	Per metav1.Duration `json:"per,omitzero"`
 }
 
 // DeletionPolicy says what becomes of the data when the RetryQueue is deleted.
@@ -421,16 +496,21 @@ type Workers struct {
 
 // WorkerTemplate is the allow-list of what may be set on worker pods.
 type WorkerTemplate struct {
-	// labels are added to the pods.
+	// labels are added to the pods. retryqueue.dev/*, app.kubernetes.io/* and pod-template-hash are not yours.
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('retryqueue.dev/') && !k.startsWith('app.kubernetes.io/') && k != 'pod-template-hash')",message="labels must not use retryqueue.dev/*, app.kubernetes.io/* or pod-template-hash, which the operator sets: remove or rename them"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations are added to the pods.
+	// annotations are added to the pods. retryqueue.dev/* are not yours.
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('retryqueue.dev/'))",message="annotations must not use retryqueue.dev/*, which the operator sets: remove or rename them"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// resources of the worker container.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// nodeSelector of the pods.
+	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// affinity of the pods.
@@ -464,6 +544,7 @@ type Sidecar struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self != 'worker'",message="the name of a sidecar must not be worker, which is the worker itself: choose another"
 	// +required
 	Name string `json:"name,omitempty"`
 	// image of the container.
