@@ -259,7 +259,7 @@ type HTTPDelivery struct {
 	// url is http or https, with a host and without user information or fragment.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http','https'] && url(self).getHostname() != ''",message="url must be an absolute http or https URL with a host, such as http://orders.shop.svc/handle"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http','https'] && url(self).getHostname() != '' && !self.matches('[^!-~]')",message="url must be an absolute http or https URL with a host, such as http://orders.shop.svc/handle"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^/?#]*//[^/?#]*@')",message="url must not hold user information: remove what stands before the @ and let the target check the signature of signingSecretRef"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="url must not hold a fragment: remove the # and what follows"
 	// +required
@@ -499,11 +499,14 @@ type WorkerTemplate struct {
 	// labels are added to the pods. retryqueue.dev/*, app.kubernetes.io/* and pod-template-hash are not yours.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('retryqueue.dev/') && !k.startsWith('app.kubernetes.io/') && k != 'pod-template-hash')",message="labels must not use retryqueue.dev/*, app.kubernetes.io/* or pod-template-hash, which the operator sets: remove or rename them"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="labels must have valid keys: letters, digits, '-', '_' and '.', at most 63, with an optional DNS prefix and '/'"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k].size() <= 63)",message="labels must have values of at most 63 characters"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// annotations are added to the pods. retryqueue.dev/* are not yours.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('retryqueue.dev/'))",message="annotations must not use retryqueue.dev/*, which the operator sets: remove or rename them"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k.lowerAscii()).hasValue())",message="annotations must have valid keys: letters, digits, '-', '_' and '.', at most 63, with an optional DNS prefix and '/'"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// resources of the worker container.
