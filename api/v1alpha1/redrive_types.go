@@ -20,14 +20,16 @@ import (
 // +kubebuilder:printcolumn:name="Hash",type=string,JSONPath=`.status.plan.hash`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type Redrive struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard object metadata.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what is to be replayed and how. It must not change once made, only suspend and cancel.
 	// +required
-	Spec RedriveSpec `json:"spec"`
+	Spec RedriveSpec `json:"spec,omitzero"`
 	// status is the plan, its approvals and how far it got.
-	// +kubebuilder:default={observedGeneration:-1}
+	// +default={"observedGeneration":-1}
 	// +optional
 	Status RedriveStatus `json:"status,omitzero"`
 }
@@ -48,7 +50,7 @@ type RedriveList struct {
 type RedriveSpec struct {
 	// queueRef names the RetryQueue, in the same namespace.
 	// +required
-	QueueRef QueueRef `json:"queueRef"`
+	QueueRef QueueRef `json:"queueRef,omitzero"`
 	// requestedBy is the user name of the one who makes the Redrive. Clusters with
 	// MutatingAdmissionPolicy (1.36 and later) fill it in; elsewhere it must be your own.
 	// +kubebuilder:validation:MinLength=1
@@ -88,13 +90,13 @@ type RedriveSpec struct {
 	// +optional
 	MaxOutstanding *int64 `json:"maxOutstanding,omitempty"`
 	// suspend holds the release of jobs while true; what was released goes on.
-	// +kubebuilder:default=false
+	// +default=false
 	// +optional
-	Suspend bool `json:"suspend"`
+	Suspend bool `json:"suspend,omitempty"`
 	// cancel ends the Redrive for good: what was not released stays dead.
-	// +kubebuilder:default=false
+	// +default=false
 	// +optional
-	Cancel bool `json:"cancel"`
+	Cancel bool `json:"cancel,omitempty"`
 }
 
 // QueueRef names a RetryQueue.
@@ -164,13 +166,13 @@ type RedriveRate struct {
 	// +required
 	Jobs int64 `json:"jobs,omitempty"`
 	// per is the span; 1ms to 24h, default 1s.
-	// +kubebuilder:default="1s"
+	// +default="1s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h"
 	// +optional
-	Per metav1.Duration `json:"per,omitzero"`
+	Per metav1.Duration `json:"per,omitempty,omitzero"`
 	// burst is the most that may go at once; at least what the rate gives in 0.1 s, and one. Default just that.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -197,13 +199,13 @@ type RedriveBudget struct {
 // Canary is what goes first.
 type Canary struct {
 	// jobs of the canary; 0 for none.
-	// +kubebuilder:default=10
+	// +default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Jobs *int64 `json:"jobs,omitempty"`
 	// maxFailurePercent of the canary may die again; default 10.
-	// +kubebuilder:default=10
+	// +default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -221,13 +223,13 @@ type Canary struct {
 // Abort says when a Redrive stops itself.
 type Abort struct {
 	// maxFailurePercent of the finished jobs may have died again; default 20.
-	// +kubebuilder:default=20
+	// +default=20
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxFailurePercent *int64 `json:"maxFailurePercent,omitempty"`
 	// minJobs must have finished before the percentage counts; default 20.
-	// +kubebuilder:default=20
+	// +default=20
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
@@ -239,7 +241,7 @@ type RedriveStatus struct {
 	// observedGeneration is the generation that this status speaks of; -1 before the first pass.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Planned, Approved, Complete, Failed, Ready; Reconciling and Stalled while true.
+	// conditions are Planned, Approved, Complete, Failed, Ready; Reconciling and Stalled while true.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -368,13 +370,15 @@ type RedriveApprovalRecord struct {
 // +kubebuilder:printcolumn:name="Hash",type=string,JSONPath=`.spec.planHash`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type RedriveApproval struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard object metadata.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what is approved, and by whom.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a RedriveApproval must not change once made: delete it and make a new one"
 	// +required
-	Spec RedriveApprovalSpec `json:"spec"`
+	Spec RedriveApprovalSpec `json:"spec,omitzero"`
 }
 
 // RedriveApprovalList is a list of RedriveApprovals.
@@ -390,14 +394,14 @@ type RedriveApprovalList struct {
 type RedriveApprovalSpec struct {
 	// redriveRef is the Redrive that is approved.
 	// +required
-	RedriveRef RedriveRef `json:"redriveRef"`
+	RedriveRef RedriveRef `json:"redriveRef,omitzero"`
 	// planHash is status.plan.hash of that Redrive, as it was looked at.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +required
 	PlanHash string `json:"planHash,omitempty"`
 	// decision is Approved.
-	// +kubebuilder:default=Approved
+	// +default="Approved"
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
 	// approver is your own user name. Clusters with MutatingAdmissionPolicy (1.36 and later) fill it in.

@@ -24,14 +24,16 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 52 characters, lower-case letters, digits and '-', starting with a letter: a Service is named after it"
 type RetryQueue struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard object metadata.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what the owner of the queue declares.
 	// +required
-	Spec RetryQueueSpec `json:"spec"`
+	Spec RetryQueueSpec `json:"spec,omitzero"`
 	// status is what the controller last observed.
-	// +kubebuilder:default={observedGeneration:-1}
+	// +default={"observedGeneration":-1}
 	// +optional
 	Status RetryQueueStatus `json:"status,omitzero"`
 }
@@ -51,11 +53,11 @@ type RetryQueueList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.storage.sqlite) || quantity(string(self.limits.maxBytes)).isLessThan(quantity(string(self.storage.sqlite.size)))",message="limits.maxBytes must be less than storage.sqlite.size, since the store needs room beside the payloads: lower maxBytes or raise size"
 type RetryQueueSpec struct {
 	// suspend stops claiming when true; accepting goes on, and deadlines still run.
-	// +kubebuilder:default=false
+	// +default=false
 	// +optional
-	Suspend bool `json:"suspend"`
+	Suspend bool `json:"suspend,omitempty"`
 	// retryPolicy bounds the retrying of one job.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	RetryPolicy RetryPolicy `json:"retryPolicy,omitzero"`
 	// failurePolicy says which failures are worth another attempt, before the defaults do.
@@ -63,42 +65,42 @@ type RetryQueueSpec struct {
 	FailurePolicy *FailurePolicy `json:"failurePolicy,omitempty"`
 	// delivery is where jobs go.
 	// +required
-	Delivery Delivery `json:"delivery"`
+	Delivery Delivery `json:"delivery,omitzero"`
 	// accept says who may put jobs in. At least one of tokenSecretRef and from, or insecure: true.
 	// +required
-	Accept Accept `json:"accept"`
+	Accept Accept `json:"accept,omitzero"`
 	// dedupeWindow is how long an id is remembered after its job has left the queue.
 	// Default 24h; 1s to 720h.
-	// +kubebuilder:default="24h"
+	// +default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="dedupeWindow must be from 1s to 720h"
 	// +optional
-	DedupeWindow metav1.Duration `json:"dedupeWindow,omitzero"`
+	DedupeWindow metav1.Duration `json:"dedupeWindow,omitempty,omitzero"`
 	// limits bound what the queue accepts.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	Limits Limits `json:"limits,omitzero"`
 	// storage is where jobs are kept.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	Storage Storage `json:"storage,omitzero"`
 	// deadLetter says what becomes of dead jobs.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	DeadLetter DeadLetter `json:"deadLetter,omitzero"`
 	// redrivePolicy restrains the replay of dead jobs. To set it off its defaults takes the verb
 	// set-redrive-policy on the RetryQueue.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	RedrivePolicy RedrivePolicy `json:"redrivePolicy,omitzero"`
 	// deletionPolicy is Retain (the default: the data outlives the RetryQueue) or Delete.
-	// +kubebuilder:default=Retain
+	// +default="Retain"
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// workers shape the pods that run the queue.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	Workers Workers `json:"workers,omitzero"`
 }
@@ -108,34 +110,34 @@ type RetryQueueSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.deadline) || !has(self.attemptTimeout) || duration(self.deadline) >= duration(self.attemptTimeout)",message="deadline must be at least attemptTimeout, so that one attempt fits: raise deadline or lower attemptTimeout"
 type RetryPolicy struct {
 	// maxAttempts is the number of starts, the first included; 1 to 100, default 8.
-	// +kubebuilder:default=8
+	// +default=8
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxAttempts int32 `json:"maxAttempts,omitempty"`
 	// backoff is the wait between attempts.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	Backoff Backoff `json:"backoff,omitzero"`
 	// deadline counts from the first acceptance and is never extended by a retry: no attempt starts at or
 	// after it. Default 1h, at most 720h, at least attemptTimeout.
-	// +kubebuilder:default="1h"
+	// +default="1h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h"
 	// +optional
-	Deadline metav1.Duration `json:"deadline,omitzero"`
+	Deadline metav1.Duration `json:"deadline,omitempty,omitzero"`
 	// attemptTimeout is the hard limit of one attempt. Default 10s, at most 15m.
-	// +kubebuilder:default="10s"
+	// +default="10s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('15m')",message="attemptTimeout must be from 1ms to 15m"
 	// +optional
-	AttemptTimeout metav1.Duration `json:"attemptTimeout,omitzero"`
+	AttemptTimeout metav1.Duration `json:"attemptTimeout,omitempty,omitzero"`
 	// retryAfterMax bounds the Retry-After that a target may ask for; 0s ignores it. Default 5m, at most 24h.
-	// +kubebuilder:default="5m"
+	// +default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
@@ -149,23 +151,23 @@ type RetryPolicy struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.cap) || !has(self.base) || duration(self.cap) >= duration(self.base)",message="cap must be at least base: raise cap or lower base"
 type Backoff struct {
 	// base is the window of the first retry; greater than 0, default 1s.
-	// +kubebuilder:default="1s"
+	// +default="1s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="base must be from 1ms to 24h"
 	// +optional
-	Base metav1.Duration `json:"base,omitzero"`
+	Base metav1.Duration `json:"base,omitempty,omitzero"`
 	// cap is the largest window; at least base, at most 24h, default 30s.
-	// +kubebuilder:default="30s"
+	// +default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="cap must be from 1ms to 24h"
 	// +optional
-	Cap metav1.Duration `json:"cap,omitzero"`
+	Cap metav1.Duration `json:"cap,omitempty,omitzero"`
 	// jitter is Full (uniform over the window, the default) or Decorrelated.
-	// +kubebuilder:default=Full
+	// +default="Full"
 	// +optional
 	Jitter Jitter `json:"jitter,omitempty"`
 }
@@ -321,9 +323,9 @@ type Accept struct {
 	// +optional
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
 	// insecure lets anyone who reaches the Service put jobs in.
-	// +kubebuilder:default=false
+	// +default=false
 	// +optional
-	Insecure bool `json:"insecure"`
+	Insecure bool `json:"insecure,omitempty"`
 }
 
 // Limits bound what is accepted. What exceeds them is refused with 413 or 429, never dropped.
@@ -331,23 +333,23 @@ type Accept struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.maxBytes) || !has(self.maxPayload) || quantity(string(self.maxBytes)).compareTo(quantity(string(self.maxPayload))) >= 0",message="maxBytes must be at least maxPayload: raise maxBytes or lower maxPayload"
 type Limits struct {
 	// maxPayload is the largest payload; default 256Ki, at most 16Mi.
-	// +kubebuilder:default="256Ki"
+	// +default="256Ki"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('16Mi')) <= 0",message="maxPayload must be from 1 to 16Mi"
 	// +optional
-	MaxPayload resource.Quantity `json:"maxPayload,omitzero"`
+	MaxPayload resource.Quantity `json:"maxPayload,omitempty,omitzero"`
 	// maxPending is how many jobs may be waiting or in flight; default 1000000.
-	// +kubebuilder:default=1000000
+	// +default=1000000
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
 	MaxPending int64 `json:"maxPending,omitempty"`
 	// maxBytes is how many bytes of payloads and headers may be kept, dead jobs included; default 900Mi. It
 	// must be at least maxPayload, and with SQLite less than the volume's size.
-	// +kubebuilder:default="900Mi"
+	// +default="900Mi"
 	// +optional
-	MaxBytes resource.Quantity `json:"maxBytes,omitzero"`
+	MaxBytes resource.Quantity `json:"maxBytes,omitempty,omitzero"`
 	// perWorkerConcurrency is how many jobs one worker has in flight; 1 to 1024, default 64.
-	// +kubebuilder:default=64
+	// +default=64
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	// +optional
@@ -367,11 +369,11 @@ const StorageSQLite StorageType = "SQLite"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type must not change, since the jobs would be left behind: make a new RetryQueue"
 type Storage struct {
 	// type is SQLite.
-	// +kubebuilder:default=SQLite
+	// +default="SQLite"
 	// +optional
 	Type StorageType `json:"type,omitempty"`
 	// sqlite shapes the embedded store; only with type SQLite.
-	// +kubebuilder:default={}
+	// +default={}
 	// +optional
 	SQLite *SQLiteStorage `json:"sqlite,omitempty"`
 }
@@ -384,13 +386,13 @@ type Storage struct {
 // +kubebuilder:validation:XValidation:rule="has(self.existingClaim) == has(oldSelf.existingClaim) && (!has(self.existingClaim) || self.existingClaim == oldSelf.existingClaim)",message="existingClaim must not change, since the jobs would be left behind: make a new RetryQueue"
 type SQLiteStorage struct {
 	// size of the volume; default 1Gi, at least 64Mi. It can grow where the storage class allows it, never shrink.
-	// +kubebuilder:default="1Gi"
+	// +default="1Gi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="size must be at least 64Mi"
 	// +optional
-	Size resource.Quantity `json:"size,omitzero"`
+	Size resource.Quantity `json:"size,omitempty,omitzero"`
 	// accessMode of the volume: ReadWriteOncePod (the default) or ReadWriteOnce, for drivers without the former.
 	// +kubebuilder:validation:Enum=ReadWriteOncePod;ReadWriteOnce
-	// +kubebuilder:default=ReadWriteOncePod
+	// +default="ReadWriteOncePod"
 	// +optional
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 	// storageClassName of the volume; unset takes the cluster's default.
@@ -411,7 +413,7 @@ type SQLiteStorage struct {
 // DeadLetter says what becomes of dead jobs.
 type DeadLetter struct {
 	// maxRedrives is how often one job may be redriven; default 3.
-	// +kubebuilder:default=3
+	// +default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -429,28 +431,28 @@ type DeadLetter struct {
 // RedrivePolicy restrains redrives of this queue.
 type RedrivePolicy struct {
 	// maxRate is the fastest rate that a Redrive may declare; default 50 jobs per 1s.
-	// +kubebuilder:default={jobs:50,per:"1s"}
+	// +default={"jobs":50,"per":"1s"}
 	// +optional
 	MaxRate MaxRate `json:"maxRate,omitzero"`
 	// minApprovals is how many different people must approve; default 1.
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	// +optional
 	MinApprovals int32 `json:"minApprovals,omitempty"`
 	// forbidSelfApproval refuses approvals by the one who made the Redrive; default true.
-	// +kubebuilder:default=true
+	// +default=true
 	// +optional
 	ForbidSelfApproval *bool `json:"forbidSelfApproval,omitempty"`
 	// approvalTTL is how long a plan waits for its approvals, and how long an approval counts.
 	// Default 24h; 1s to 720h.
-	// +kubebuilder:default="24h"
+	// +default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="approvalTTL must be from 1s to 720h"
 	// +optional
-	ApprovalTTL metav1.Duration `json:"approvalTTL,omitzero"`
+	ApprovalTTL metav1.Duration `json:"approvalTTL,omitempty,omitzero"`
 }
 
 // MaxRate is a number of jobs per span of time.
@@ -461,13 +463,13 @@ type MaxRate struct {
 	// +required
 	Jobs int64 `json:"jobs,omitempty"`
 	// per is the span; 1ms to 24h, default 1s.
-	// +kubebuilder:default="1s"
+	// +default="1s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h"
 	// +optional
-	Per metav1.Duration `json:"per,omitzero"`
+	Per metav1.Duration `json:"per,omitempty,omitzero"`
 }
 
 // DeletionPolicy says what becomes of the data when the RetryQueue is deleted.
@@ -484,7 +486,7 @@ const (
 // Workers shape the pods that run the queue.
 type Workers struct {
 	// replicas is the number of worker pods; SQLite allows one. 0 stops the queue and its API.
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -577,7 +579,7 @@ type RetryQueueStatus struct {
 	// observedGeneration is the generation that this status speaks of; -1 before the first pass.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready always; Reconciling and Stalled while true; WorkersAvailable, DeadLetters, Budget.
+	// conditions are Ready always; Reconciling and Stalled while true; WorkersAvailable, DeadLetters, Budget.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
