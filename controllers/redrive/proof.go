@@ -1,0 +1,194 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/retryqueue/retryqueue/api/v1alpha1"
+)
+
+var everything = metav1.LabelSelector{}
+
+// proof is what is known of the admission policies in one namespace.
+type proof struct {
+	// fault says what is wrong and how to mend it; empty when everything is in force.
+	fault string
+	// approvalsFrom and requestersFrom are when admission began to check approvals, and who makes Redrives.
+	approvalsFrom, requestersFrom time.Time
+	// at is when it was proved.
+	at time.Time
+}
+
+// prover proves that the admission policies are in force, from both ends: an approval that must be denied is
+// denied by name, and the policies are those that we ship. Neither alone is enough: the first does not see a condition
+// that lets one person through, the second does not see an API server that ignores policies.
+type prover struct {
+	client  client.Client
+	live    client.Reader
+	shipped shipped
+	clock   clock.PassiveClock
+	margin  time.Duration
+
+	mu    sync.Mutex
+	known map[string]proof // by namespace; only those without fault
+}
+
+// prove answers with a proof of at most maxAge; 0 demands a new one.
+func (v *prover) prove(ctx context.Context, namespace string, maxAge time.Duration) proof {
+	now := v.clock.Now()
+	v.mu.Lock()
+	known, ok := v.known[namespace]
+	v.mu.Unlock()
+	if age := now.Sub(known.at); ok && maxAge > 0 && age >= 0 && age < maxAge {
+		return known
+	}
+	p := proof{at: now}
+	if err := v.inspect(ctx, &p); err != nil {
+		p.fault = err.Error()
+	} else if err := v.probe(ctx, namespace); err != nil {
+		p.fault = err.Error()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.known, namespace)
+	if p.fault == "" {
+		v.known[namespace] = p
+	}
+	return p
+}
+
+const mend = "apply the shipped config/admission again"
+
+// probe makes an approval that must be denied. Nothing is stored.
+func (v *prover) probe(ctx context.Context, namespace string) error {
+	bad := &v1alpha1.RedriveApproval{
+		ObjectMeta: metav1.ObjectMeta{Name: "retryqueue-policy-probe", Namespace: namespace},
+		Spec: v1alpha1.RedriveApprovalSpec{
+			RedriveRef: v1alpha1.RedriveRef{Name: "probe", UID: "probe"},
+			PlanHash:   "probe", Decision: v1alpha1.DecisionApproved, Approver: "retryqueue:probe-must-be-denied",
+		},
+	}
+	err := v.client.Create(ctx, bad, client.DryRunAll)
+	denied := fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied", approvalPolicy, approvalPolicy)
+	switch {
+	case err == nil:
+		return fmt.Errorf("an approval under a false name was not denied in this namespace: ValidatingAdmissionPolicy %s is not in force; %s", approvalPolicy, mend)
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
+		return nil
+	}
+	return fmt.Errorf("trying whether a false approval is denied: %w", err)
+}
+
+// inspect compares every policy and binding with the shipped one.
+func (v *prover) inspect(ctx context.Context, p *proof) error {
+	for _, want := range v.shipped.policies {
+		var got admissionv1.ValidatingAdmissionPolicy
+		if err := v.read(ctx, want.Name, &got, "ValidatingAdmissionPolicy"); err != nil {
+			return err
+		}
+		defaultPolicy(&got.Spec)
+		if err := differ("ValidatingAdmissionPolicy", want.Name, &want.Spec, &got.Spec); err != nil {
+			return err
+		}
+		p.noteAge(want.Name, got.CreationTimestamp.Add(v.margin))
+	}
+	for _, want := range v.shipped.bindings {
+		var got admissionv1.ValidatingAdmissionPolicyBinding
+		if err := v.read(ctx, want.Name, &got, "ValidatingAdmissionPolicyBinding"); err != nil {
+			return err
+		}
+		defaultMatch(got.Spec.MatchResources)
+		if err := differ("ValidatingAdmissionPolicyBinding", want.Name, &want.Spec, &got.Spec); err != nil {
+			return err
+		}
+		p.noteAge(want.Spec.PolicyName, got.CreationTimestamp.Add(v.margin))
+	}
+	return nil
+}
+
+func (v *prover) read(ctx context.Context, name string, into client.Object, kind string) error {
+	err := v.live.Get(ctx, client.ObjectKey{Name: name}, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s %s is not installed; %s", kind, name, mend)
+	case err != nil:
+		return fmt.Errorf("reading %s %s: %w", kind, name, err)
+	case !into.GetDeletionTimestamp().IsZero():
+		return fmt.Errorf("%s %s is being deleted; %s", kind, name, mend)
+	}
+	return nil
+}
+
+// noteAge remembers when a policy that identities rest on came into force.
+func (p *proof) noteAge(policy string, from time.Time) {
+	switch policy {
+	case approvalPolicy:
+		p.approvalsFrom = later(p.approvalsFrom, from)
+	case requesterPolicy:
+		p.requestersFrom = later(p.requestersFrom, from)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// differ names the first field in which a spec is not the shipped one.
+func differ(kind, name string, want, got any) error {
+	w, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return fmt.Errorf("comparing %s %s: %w", kind, name, err)
+	}
+	g, err := runtime.DefaultUnstructuredConverter.ToUnstructured(got)
+	if err != nil {
+		return fmt.Errorf("comparing %s %s: %w", kind, name, err)
+	}
+	if at, ok := firstDifference("spec", w, g); ok {
+		return fmt.Errorf("%s %s is not the shipped one: %s differs; %s", kind, name, at, mend)
+	}
+	return nil
+}
+
+// firstDifference is the path of the first place where two JSON values differ.
+func firstDifference(at string, want, got any) (string, bool) {
+	if w, ok := want.(map[string]any); ok {
+		if g, ok := got.(map[string]any); ok {
+			keys := maps.Clone(w)
+			maps.Copy(keys, g)
+			for _, k := range slices.Sorted(maps.Keys(keys)) {
+				if path, differs := firstDifference(at+"."+k, w[k], g[k]); differs {
+					return path, true
+				}
+			}
+			return "", false
+		}
+	}
+	w, wok := want.([]any)
+	g, gok := got.([]any)
+	if wok && gok && len(w) == len(g) {
+		for i := range w {
+			if path, differs := firstDifference(fmt.Sprintf("%s[%d]", at, i), w[i], g[i]); differs {
+				return path, true
+			}
+		}
+		return "", false
+	}
+	return at, !reflect.DeepEqual(want, got)
+}
