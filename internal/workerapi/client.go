@@ -29,7 +29,7 @@ const maxAnswer = 64 << 20
 type ClientOptions struct {
 	// URL is the base of the admin API, such as https://retryqueue-orders.shop.svc:8443.
 	URL string
-	// TLS is required with https; see ClientTLS.
+	// TLS is required with https; see pki.CA.ClientConfig. Its server check is what the client relies on.
 	TLS *tls.Config
 	// Token, when not empty, is sent as a bearer token. It is refused over plain HTTP to other than loopback.
 	Token string

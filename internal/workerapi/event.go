@@ -111,7 +111,7 @@ func eventField(mode eventMode) string {
 
 // firstLine is what a library said, short enough to pass on.
 func firstLine(err error) string {
-	if v, ok := err.(event.ValidationError); ok { //nolint:errorlint // not wrapped by Validate
+	if v, ok := err.(event.ValidationError); ok {
 		for name, inner := range v {
 			return name + ": " + inner.Error()
 		}

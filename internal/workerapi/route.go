@@ -50,7 +50,7 @@ func (rt *router) recovered(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it by identity too
+	if v == http.ErrAbortHandler {
 		panic(v)
 	}
 	rt.log.ErrorContext(r.Context(), "request panicked", "method", r.Method, "panic", v, "stack", stack())
