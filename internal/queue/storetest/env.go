@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"sync"
@@ -14,13 +15,24 @@ import (
 
 // env is one store under test with its clock, its jitter and its policy.
 type env struct {
-	t      testing.TB
+	t      failer
+	tb     testing.TB // for what lives as long as the test
 	h      Harness
 	o      Options
 	s      queue.Store
-	clock  *Clock
+	clock  *ManualClock
 	jitter *jitter
 	policy queue.Policy // handed to every call; a rule may change it
+}
+
+// failer is what a *testing.T and a *rapid.T have in common.
+type failer interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
 }
 
 // jitter is the injected draw: a constant, or a function.
@@ -43,17 +55,25 @@ func (j *jitter) set(draw func() float64) {
 
 func (j *jitter) fix(ratio float64) { j.set(func() float64 { return ratio }) }
 
+// newEnv opens a new store that is closed at the end of the test.
 func newEnv(t testing.TB, h Harness) *env {
 	t.Helper()
-	e := &env{t: t, h: h, clock: NewClock(), jitter: &jitter{}, policy: testPolicy()}
-	e.jitter.fix(0.5)
-	e.o = Options{Dir: dir(t), Queue: "shop/orders", Clock: e.clock, Ratio: e.jitter.next}
-	e.s = h.Open(t, e.o)
+	e := newEnvIn(t, h)
 	t.Cleanup(func() {
 		if err := e.s.Close(); err != nil {
 			t.Errorf("closing the store: %v", err)
 		}
 	})
+	return e
+}
+
+// newEnvIn opens a new store that the caller closes.
+func newEnvIn(t testing.TB, h Harness) *env {
+	t.Helper()
+	e := &env{t: t, tb: t, h: h, clock: NewClock(), jitter: &jitter{}, policy: testPolicy()}
+	e.jitter.fix(0.5)
+	e.o = Options{Dir: dir(t), Queue: "shop/orders", Clock: e.clock, Ratio: e.jitter.next}
+	e.s = h.open(t, e.o)
 	return e
 }
 
@@ -76,7 +96,7 @@ func (e *env) restart() {
 	if err := e.s.Close(); err != nil {
 		e.t.Fatalf("closing the store: %v", err)
 	}
-	e.s = e.h.Open(e.t, e.o)
+	e.s = e.h.open(e.tb, e.o)
 }
 
 // must fails the test on err.

@@ -166,7 +166,7 @@ func (w *watcher) times() []queue.Time {
 }
 
 // wantPace checks that no window of one second holds more than rate + burst of the instants.
-func wantPace(t testing.TB, what string, rate queue.Rate, at []queue.Time) {
+func wantPace(t failer, what string, rate queue.Rate, at []queue.Time) {
 	t.Helper()
 	at = slices.Sorted(slices.Values(at))
 	most := int(rate.Jobs*1000/int64(rate.Per)) + int(rate.Burst)

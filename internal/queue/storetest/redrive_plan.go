@@ -189,7 +189,7 @@ var planRules = rules{
 			change(reflect.ValueOf(&s).Elem().FieldByIndex(index))
 			check(path, s)
 		})
-		e.s = e.h.Open(t, e.o)
+		e.s = e.h.open(t, e.o)
 	},
 	"the hash is the same for the same plan of the same data, and another when an item differs": func(t *testing.T, e *env) {
 		e.die(permanent(422, "x"), "a", "b")
@@ -203,7 +203,7 @@ var planRules = rules{
 		if a, b := one.redrive("r1").Summary.Hash, three.plan(spec("r1", everything())).Summary.Hash; a == b {
 			t.Error("other items, same hash")
 		}
-		e.s = e.h.Open(t, e.o)
+		e.s = e.h.open(t, e.o)
 	},
 	"the hash is another in another store": func(t *testing.T, e *env) {
 		other := newEnv(t, e.h)
@@ -220,11 +220,11 @@ var planRules = rules{
 func (e *env) copy() *env {
 	e.t.Helper()
 	c := *e
-	c.o.Dir = dir(e.t)
-	e.h.copyData(e.t, e.o.Dir, c.o.Dir)
-	c.s = e.h.Open(e.t, c.o)
+	c.o.Dir = dir(e.tb)
+	e.h.copyData(e.tb, e.o.Dir, c.o.Dir)
+	c.s = e.h.open(e.tb, c.o)
 	s := c.s
-	e.t.Cleanup(func() { _ = s.Close() })
+	e.tb.Cleanup(func() { _ = s.Close() })
 	return &c
 }
 

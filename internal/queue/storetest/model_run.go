@@ -1,0 +1,373 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/retryqueue/retryqueue/internal/queue"
+)
+
+// machine drives a store and the model with the same random operations.
+type machine struct {
+	*env
+	m      *model
+	leases []queue.Lease // every lease ever handed out
+	tokens map[int64]bool
+	ids    []string
+}
+
+func runModel(t *testing.T, h Harness) {
+	rapid.Check(t, func(rt *rapid.T) {
+		e := newEnvIn(t, h)
+		e.t = rt
+		defer func() { _ = e.s.Close() }()
+		e.policy.DedupeWindow, e.policy.Deadline, e.policy.MaxRedrives = 40_000, 90_000, 2
+		if rapid.Bool().Draw(rt, "retention") {
+			e.policy.Retention = 70_000
+		}
+		if rapid.Bool().Draw(rt, "decorrelated") {
+			e.policy.Backoff.Jitter = queue.JitterDecorrelated
+		}
+		mc := &machine{env: e, m: newModel(e.policy), tokens: map[int64]bool{}, ids: names("j", 6)}
+		mc.m.ratio = 0.5
+		rt.Repeat(map[string]func(*rapid.T){
+			"":        mc.compare,
+			"accept":  mc.accept,
+			"claim":   mc.claimSome,
+			"claim2":  mc.claimSome,
+			"settle":  mc.settleSome,
+			"settle2": mc.settleSome,
+			"reap":    mc.reapSome,
+			"sweep":   mc.sweepSome,
+			"pass":    mc.pass,
+			"pass2":   mc.pass,
+			"purge":   mc.purgeSome,
+			"plan":    mc.planSome,
+			"permit":  mc.permitSome,
+			"advance": mc.advanceSome,
+			"cancel":  mc.cancelSome,
+			"restart": func(*rapid.T) { mc.restart() },
+		})
+	})
+}
+
+func (mc *machine) accept(rt *rapid.T) {
+	id, content := rapid.SampledFrom(mc.ids).Draw(rt, "id"), rapid.SampledFrom([]string{"x", "x", "x", "yy"}).Draw(rt, "content")
+	nj := withPayload(id, content)
+	nj.ContentType = ""
+	nj.Delay = rapid.SampledFrom([]queue.Millis{0, 0, 500}).Draw(rt, "delay")
+	nj.MaxAttempts = rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "maxAttempts")
+	nj.Deadline = rapid.SampledFrom([]queue.Millis{0, 20_000}).Draw(rt, "deadline")
+	known, conflict := mc.m.accept(nj, mc.now())
+	got, err := mc.s.Accept(rt.Context(), mc.policy, []queue.NewJob{nj})
+	var ce *queue.ConflictError
+	switch {
+	case conflict && !errors.As(err, &ce):
+		rt.Fatalf("accepting %s: %v, want a conflict", id, err)
+	case !conflict && err != nil:
+		rt.Fatalf("accepting %s: %v", id, err)
+	case !conflict && got[0].Known != known:
+		rt.Fatalf("accepting %s: known %v, want %v", id, got[0].Known, known)
+	}
+}
+
+func (mc *machine) claimSome(rt *rapid.T) {
+	n := rapid.IntRange(0, 4).Draw(rt, "n")
+	c := mc.claimBehind(n, "an obstacle")
+	deaths := queue.Deaths{}
+	live := 0
+	for _, j := range mc.m.in(queue.Pending) {
+		why, over := queue.Overdue(j.budget(), c.Now)
+		switch {
+		case j.job.AvailableAt > c.Now:
+		case !over:
+			live++
+		default:
+			if got := mc.job(j.job.ID); got.State == queue.Dead {
+				mc.m.bury(j, why, got.LastError, c.Now)
+				j.job.DeadSeq = got.DeadSeq
+				deaths[why]++
+			}
+		}
+	}
+	mc.same("deaths", c.Deaths, deaths)
+	if len(c.Leases) != min(n, live) && len(deaths) == 0 {
+		rt.Fatalf("leased %d of %d, asked for %d", len(c.Leases), live, n)
+	}
+	last := queue.Time(0)
+	for _, l := range c.Leases {
+		j := mc.m.jobs[l.Job.ID]
+		if j == nil || j.job.State != queue.Pending || j.job.AvailableAt > c.Now || j.job.AvailableAt < last {
+			rt.Fatalf("leased %s out of turn", l.Job.ID)
+		}
+		if mc.tokens[l.Token] {
+			rt.Fatalf("token %d was used before", l.Token)
+		}
+		last = j.job.AvailableAt
+		mc.m.claim(j, l.Token, c.Now)
+		mc.leases = append(mc.leases, l)
+	}
+	next := queue.Time(0)
+	for _, l := range c.Leases {
+		mc.tokens[l.Token] = true
+	}
+	for _, j := range mc.m.in(queue.Pending) {
+		if _, over := queue.Overdue(j.budget(), c.Now); !over && j.job.AvailableAt < last {
+			rt.Fatalf("%s was passed over", j.job.ID)
+		}
+		next = earliest(next, j.job.AvailableAt)
+	}
+	if c.NextAt != next {
+		rt.Fatalf("next at %d, want %d", c.NextAt-Start, next-Start)
+	}
+}
+
+// settleSome settles some of the leases ever handed out, one an id; most of them are stale.
+func (mc *machine) settleSome(rt *rapid.T) {
+	var ss []queue.Settlement
+	var want []error
+	deaths, now := queue.Deaths{}, mc.now()
+	for _, id := range mc.ids {
+		var mine []queue.Lease
+		for _, l := range mc.leases {
+			if l.Job.ID == id {
+				mine = append(mine, l)
+			}
+		}
+		if len(mine) == 0 || rapid.IntRange(0, 2).Draw(rt, "skip "+id) == 0 {
+			continue
+		}
+		l := mine[len(mine)-1]
+		if rapid.IntRange(0, 3).Draw(rt, "stale "+id) == 0 {
+			l = mine[0]
+		}
+		r := rapid.SampledFrom([]queue.Result{succeeded(), permanent(422, "invalid"), retryable(503, "busy"), retryable(503, "busy"), later()}).Draw(rt, "result "+id)
+		ss = append(ss, settlement(l, r))
+		j := mc.m.jobs[id]
+		if j == nil || j.lease.token != l.Token || j.job.State != queue.Leased {
+			want = append(want, queue.ErrLeaseLost)
+			continue
+		}
+		want = append(want, nil)
+		mc.must(mc.m.settle(j, r, now, now))
+		mc.died(j, deaths)
+	}
+	got := mc.trySettle(ss...)
+	mc.wantErrs(got, want...)
+	mc.same("deaths", got.Deaths, deaths)
+}
+
+func later() queue.Result {
+	r := retryable(429, "slow down")
+	r.RetryAfter = 3_000
+	return r
+}
+
+// died counts j if it is dead.
+func (mc *machine) died(j *modelJob, deaths queue.Deaths) {
+	if j.job.State == queue.Dead {
+		deaths[j.job.Reason]++
+	}
+}
+
+func (mc *machine) reapSome(rt *rapid.T) {
+	now, lost, deaths := mc.now(), 0, queue.Deaths{}
+	for _, j := range mc.m.in(queue.Leased) {
+		if j.lease.until >= now {
+			continue
+		}
+		lost++
+		mc.must(mc.m.settle(j, queue.Result{Outcome: queue.OutcomeRetryable, Failure: &queue.Failure{Kind: queue.KindWorkerLost}}, j.lease.until, now))
+		mc.died(j, deaths)
+	}
+	got := mc.reap(100)
+	mc.same("reaped", got, queue.Reaped{Lost: lost, Deaths: deaths})
+}
+
+func (mc *machine) sweepSome(*rapid.T) { mc.same("swept", mc.sweepAll(), mc.m.sweep(mc.now())) }
+
+// pass lets time pass, and sweeps: an id past its window but not yet swept is neither known nor unknown.
+func (mc *machine) pass(rt *rapid.T) {
+	mc.clock.Advance(rapid.SampledFrom([]queue.Millis{1, 50, 100, 1_000, 5_000, 26_000, 41_000}).Draw(rt, "ms"))
+	for mc.m.edge(mc.clock.Now()) {
+		mc.clock.Advance(1)
+	}
+	mc.sweepSome(rt)
+}
+
+func (mc *machine) purgeSome(rt *rapid.T) {
+	id := rapid.SampledFrom(mc.ids).Draw(rt, "id")
+	want := 0
+	if j := mc.m.jobs[id]; j != nil && j.job.State == queue.Dead && !j.purged {
+		mc.m.drop(j, mc.now())
+		want = 1
+	}
+	if got := mc.purge(ids(id)); got != want {
+		rt.Fatalf("purged %d, want %d", got, want)
+	}
+}
+
+func (mc *machine) uid(rt *rapid.T) string {
+	return rapid.SampledFrom([]string{"r1", "r2", "r3"}).Draw(rt, "uid")
+}
+
+func (mc *machine) planSome(rt *rapid.T) {
+	s := spec(mc.uid(rt), everything())
+	s.Rate = queue.Rate{Jobs: 100, Per: 1000, Burst: 20}
+	s.Budget, s.MaxRedrives = queue.RedriveBudget{MaxAttempts: 2, Deadline: 30_000}, mc.policy.MaxRedrives
+	got := mc.plan(s)
+	if r := mc.m.redrives[s.UID]; r != nil {
+		if got.Summary.Hash != r.hash {
+			rt.Fatalf("%s was planned again", s.UID)
+		}
+		return
+	}
+	r := &modelRedrive{spec: s, hash: got.Summary.Hash, state: queue.RedrivePlanned}
+	for _, j := range mc.m.in(queue.Dead) {
+		if j.job.Redrives < s.MaxRedrives {
+			r.items = append(r.items, &modelItem{id: j.job.ID, deadSeq: j.job.DeadSeq})
+		}
+	}
+	if got.Summary.Selected != int64(len(r.items)) {
+		rt.Fatalf("%s selected %d, want %d", s.UID, got.Summary.Selected, len(r.items))
+	}
+	mc.m.redrives[s.UID] = r
+}
+
+func (mc *machine) permitSome(rt *rapid.T) {
+	r := mc.m.redrives[mc.uid(rt)]
+	if r == nil {
+		return
+	}
+	d := rapid.SampledFrom([]queue.Millis{0, 60_000, 60_000, 60_000}).Draw(rt, "for")
+	hash := rapid.SampledFrom([]string{r.hash, r.hash, r.hash, "another"}).Draw(rt, "hash")
+	_, err := mc.s.PermitRedrive(rt.Context(), queue.RedrivePermit{UID: r.spec.UID, Hash: hash, For: d})
+	switch {
+	case r.state.Finished():
+	case hash != r.hash:
+		var re *queue.RedriveError
+		if !errors.As(err, &re) || re.Reason != queue.RedriveHashMismatch {
+			rt.Fatalf("permitting another hash: %v", err)
+		}
+		return
+	case d > 0:
+		r.state = queue.RedriveRunning
+		fallthrough
+	default:
+		r.runUntil = mc.now().Add(d)
+	}
+	if hash == r.hash {
+		mc.must(err)
+	}
+}
+
+func (mc *machine) advanceSome(rt *rapid.T) {
+	obstacle := rapid.SampledFrom([]queue.HeldReason{"", "", "", queue.HeldQueueSuspended}).Draw(rt, "obstacle")
+	n := mc.advanceRedrives(obstacle)
+	for _, j := range mc.m.in(queue.Dead) {
+		got := mc.job(j.job.ID)
+		if got.State != queue.Pending {
+			continue
+		}
+		n--
+		if obstacle != "" {
+			rt.Fatalf("%s was released in spite of %s", got.ID, obstacle)
+		}
+		mc.must(mc.m.release(j, got, mc.now()))
+	}
+	if n != 0 {
+		rt.Fatalf("the count of released jobs is off by %d", n)
+	}
+}
+
+func (mc *machine) cancelSome(rt *rapid.T) {
+	r := mc.m.redrives[mc.uid(rt)]
+	if r == nil || rapid.IntRange(0, 3).Draw(rt, "rarely") != 0 {
+		return
+	}
+	got := mc.cancel(r.spec.UID)
+	if !r.state.Finished() && got.State != queue.RedriveComplete {
+		r.state = queue.RedriveCancelled
+	}
+	if got.State != queue.RedriveComplete && got.State != r.state {
+		rt.Fatalf("after cancel %s is %s, want %s", r.spec.UID, got.State, r.state)
+	}
+}
+
+// compare checks that store and model say the same of every job, redrive and count.
+func (mc *machine) compare(rt *rapid.T) {
+	for _, id := range mc.ids {
+		j := mc.m.jobs[id]
+		if j == nil || j.purged {
+			mc.wantUnknown(id)
+			continue
+		}
+		mc.compareJob(j)
+	}
+	want := mc.m.stats(mc.now())
+	got := mc.stats()
+	got.NextDueAt = 0
+	mc.same("stats", got, want)
+	var dead []string
+	all := mc.m.in(queue.Dead)
+	slices.SortFunc(all, func(a, b *modelJob) int { return int(a.job.DeadSeq - b.job.DeadSeq) })
+	for _, j := range all {
+		dead = append(dead, j.job.ID)
+	}
+	mc.same("dead jobs", mc.deadIDs(queue.Selector{}), dead)
+	for uid, r := range mc.m.redrives {
+		mc.compareRedrive(rt, uid, r)
+	}
+}
+
+// compareJob compares what is promised of a job in its state, and learns the order of deaths.
+func (mc *machine) compareJob(j *modelJob) {
+	mc.t.Helper()
+	got, want := mc.job(j.job.ID), j.job
+	if want.State == queue.Succeeded {
+		if got.State != want.State || got.FinishedAt != want.FinishedAt {
+			mc.t.Errorf("%s is %s, finished %d, want %s, %d", want.ID, got.State, got.FinishedAt, want.State, want.FinishedAt)
+		}
+		return
+	}
+	if string(got.Payload) != j.content {
+		mc.t.Errorf("%s has payload %q", want.ID, got.Payload)
+	}
+	if got.State == queue.Dead && want.DeadSeq == 0 {
+		j.job.DeadSeq = got.DeadSeq
+	}
+	want.DeadSeq = j.job.DeadSeq
+	got.Queue, got.Fingerprint = "", ""
+	if got.State != queue.Pending {
+		got.AvailableAt, want.AvailableAt = 0, 0
+	}
+	ignore := cmpopts.IgnoreFields(queue.Job{}, "Payload", "Headers", "ContentType", "FirstFailedAt")
+	text := cmp.Transformer("kind", func(f *queue.Failure) string {
+		if f == nil {
+			return ""
+		}
+		return fmt.Sprint(f.Kind, f.HTTPStatus)
+	})
+	if d := cmp.Diff(want, got, ignore, text, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(queue.Attempt{}, "Outcome")); d != "" {
+		mc.t.Errorf("job %s (-model +store):\n%s", want.ID, d)
+	}
+}
+
+func (mc *machine) compareRedrive(rt *rapid.T, uid string, r *modelRedrive) {
+	got := mc.redrive(uid)
+	p := got.Progress
+	p.Gone, p.Remaining = 0, 0
+	mc.same("progress of "+uid, p, r.progress())
+	switch {
+	case got.State == queue.RedriveComplete && got.Progress.Remaining == 0 && got.Progress.Outstanding == 0 && r.state != queue.RedriveCancelled:
+		r.state = queue.RedriveComplete
+	case got.State != r.state:
+		rt.Fatalf("%s is %s, want %s", uid, got.State, r.state)
+	}
+}
