@@ -28,6 +28,8 @@ type Config struct {
 	AttemptTimeout queue.Millis
 	// SigningKeys sign every request by the Standard Webhooks scheme; see [ParseSigningKey]. None: unsigned.
 	SigningKeys [][]byte
+	// Signed says that nothing may go out unsigned: then there must be a signing key.
+	Signed bool
 	// AllowLoopback permits targets on this machine: on a laptop, or where the target runs beside the worker.
 	AllowLoopback bool
 }
@@ -60,6 +62,7 @@ func (c Config) Validate() error {
 	for _, r := range c.Rules {
 		errs = append(errs, r.validate())
 	}
+	check(!c.Signed || len(c.SigningKeys) > 0, "delivery.http.signingSecretRef must name a Secret with at least one key; add one")
 	for i, key := range c.SigningKeys {
 		check(len(key) > 0, "signing key %d must not be empty", i)
 	}

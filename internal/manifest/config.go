@@ -20,9 +20,8 @@ type Config struct {
 	Policy     queue.Policy
 	// Concurrency is how many jobs one worker has in flight.
 	Concurrency int
-	// Delivery is complete but for its SigningKeys, which come from files; Signed says that there must be some.
+	// Delivery is complete but for its SigningKeys, which come from files: where it says Signed, add them.
 	Delivery delivery.Config
-	Signed   bool
 	Accept   Accept
 	// StorageSize is the size of the volume, in bytes.
 	StorageSize int64
@@ -59,7 +58,6 @@ func ToConfig(rq *v1alpha1.RetryQueue) (Config, error) {
 		Suspended:   spec.Suspend,
 		Policy:      ToPolicy(rq),
 		Concurrency: int(spec.Limits.PerWorkerConcurrency),
-		Signed:      spec.Delivery.HTTP.SigningSecretRef != nil,
 		Accept:      Accept{RequireToken: spec.Accept.TokenSecretRef != nil, Insecure: spec.Accept.Insecure},
 		StorageSize: storageSize(spec.Storage),
 	}
@@ -68,7 +66,9 @@ func ToConfig(rq *v1alpha1.RetryQueue) (Config, error) {
 	if err := c.Policy.Validate(); err != nil {
 		p.add("spec", "%v", err)
 	}
-	if err := c.Delivery.Validate(); err != nil {
+	unsigned := c.Delivery
+	unsigned.Signed = false // its keys are not known here
+	if err := unsigned.Validate(); err != nil {
 		p.add("spec", "%v", err)
 	}
 	if c.Concurrency < 1 {
@@ -130,6 +130,7 @@ func toDelivery(name string, spec *v1alpha1.RetryQueueSpec) delivery.Config {
 		Queue:          name,
 		URL:            spec.Delivery.HTTP.URL,
 		AttemptTimeout: queue.MillisOf(spec.RetryPolicy.AttemptTimeout.Duration),
+		Signed:         spec.Delivery.HTTP.SigningSecretRef != nil,
 		AllowLoopback:  spec.Workers.Template != nil && len(spec.Workers.Template.Sidecars) > 0,
 	}
 	for _, h := range spec.Delivery.HTTP.Headers {

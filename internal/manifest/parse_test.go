@@ -134,9 +134,9 @@ status: {nonsense: true}
 				{Name: "done", Statuses: []string{"409"}, Action: delivery.ActionSucceed},
 				{Name: "broken", Statuses: []string{"5xx"}, Errors: []string{"TLS"}, Action: delivery.ActionFail},
 			},
+			Signed:        true,
 			AllowLoopback: true,
 		},
-		Signed:      true,
 		Accept:      Accept{RequireToken: true},
 		StorageSize: 2 << 30,
 	}
