@@ -126,7 +126,7 @@ var deadRules = rules{
 		e.same("[1, 3)", e.deadIDs(queue.Selector{DiedAfter: Start + 1, DiedBefore: Start + 3}), []string{"at-1", "at-2"})
 		e.same("[2, …)", e.deadIDs(queue.Selector{DiedAfter: Start + 2}), []string{"at-2", "at-3"})
 		e.same("[…, 1)", e.deadIDs(queue.Selector{DiedBefore: Start + 1}), []string{"at-0"})
-		e.same("[2, 2)", e.deadIDs(queue.Selector{DiedAfter: Start + 2, DiedBefore: Start + 2}), nil)
+		e.same("[2, 2)", e.deadIDs(queue.Selector{DiedAfter: Start + 2, DiedBefore: Start + 2}), []string{})
 	},
 	"statuses select by number and by class, and deaths without an answer by neither": func(t *testing.T, e *env) {
 		e.die(permanent(404, "x"), "404")
@@ -159,14 +159,14 @@ var deadRules = rules{
 		e.same("ids", e.deadIDs(ids("p2", "exhausted", "nobody")), []string{"exhausted", "p2"})
 		e.same("fingerprint", e.deadIDs(queue.Selector{Fingerprints: []string{fp}}), []string{"p1", "p2"})
 		e.same("fingerprint and id", e.deadIDs(queue.Selector{Fingerprints: []string{fp}, IDs: []string{"p1", "exhausted"}}), []string{"p1"})
-		e.same("reason and status", e.deadIDs(queue.Selector{Reasons: []queue.Reason{queue.ReasonPermanent}, HTTPStatuses: []string{"5xx"}}), nil)
+		e.same("reason and status", e.deadIDs(queue.Selector{Reasons: []queue.Reason{queue.ReasonPermanent}, HTTPStatuses: []string{"5xx"}}), []string{})
 		e.same("everything", e.deadIDs(queue.Selector{}), all)
 	},
 	"selected values are values: quotes and wild cards mean themselves": func(t *testing.T, e *env) {
 		e.die(permanent(422, "x"), "a'b", "a%", "ab")
 		e.same("quote", e.deadIDs(ids("a'b")), []string{"a'b"})
 		e.same("wild card", e.deadIDs(ids("a%")), []string{"a%"})
-		e.same("injection", e.deadIDs(queue.Selector{Fingerprints: []string{"' or 1=1 --"}}), nil)
+		e.same("injection", e.deadIDs(queue.Selector{Fingerprints: []string{"' or 1=1 --"}}), []string{})
 	},
 	"a malformed status is refused, it does not select nothing or everything": func(t *testing.T, e *env) {
 		e.die(permanent(422, "x"), "a")

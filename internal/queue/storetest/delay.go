@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"testing"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
@@ -109,12 +110,12 @@ func (e *env) settleLater(id string) {
 	e.settle(e.lease(id), succeeded())
 }
 
-// sequence draws evenly spread ratios, never the same twice in 1000 draws.
+// sequence draws evenly spread ratios that do not repeat.
 func sequence() func() float64 {
-	n := 0
+	x := 0.0
 	return func() float64 {
-		n = (n + 389) % 1000
-		return float64(n) / 1000
+		_, x = math.Modf(x + (math.Sqrt(5)-1)/2)
+		return x
 	}
 }
 

@@ -127,6 +127,7 @@ var paceRules = rules{
 		for i := range 250 {
 			e.permit(r, 60_000)
 			e.advanceRedrives("")
+			e.clock.Advance(tick)
 			if i < 20 || i > 120 {
 				c := e.claim(100)
 				for range c.Leases {
@@ -134,7 +135,6 @@ var paceRules = rules{
 				}
 				e.settleAll(c, succeeded())
 			}
-			e.clock.Advance(tick)
 		}
 		wantPace(t, "jobs are sent", r.Spec.Rate, sent)
 	},
@@ -185,17 +185,27 @@ func (e *env) sendRandomly(t *testing.T, seed uint64) {
 		case 3:
 			e.restart()
 		}
-		if callerAway--; callerAway < 0 {
-			e.permit(r, 60_000)
-			e.advanceRedrives(map[bool]queue.HeldReason{true: queue.HeldQueueSuspended}[rng.IntN(30) == 0])
+		callerAway, workerAway = callerAway-1, workerAway-1
+		turns := []func(){
+			func() {
+				if callerAway < 0 {
+					e.permit(r, 60_000)
+					e.advanceRedrives(map[bool]queue.HeldReason{true: queue.HeldQueueSuspended}[rng.IntN(30) == 0])
+				}
+			},
+			func() {
+				if workerAway < 0 {
+					c := e.claim(1 + rng.IntN(100))
+					for range c.Leases {
+						sent = append(sent, c.Now)
+					}
+					e.settleAll(c, succeeded())
+				}
+			},
 		}
-		if workerAway--; workerAway < 0 {
-			c := e.claim(1 + rng.IntN(100))
-			for range c.Leases {
-				sent = append(sent, c.Now)
-			}
-			e.settleAll(c, succeeded())
-		}
+		first := rng.IntN(2)
+		turns[first]()
+		turns[1-first]()
 		e.clock.Advance(queue.Millis(10 + rng.IntN(140)))
 	}
 	if len(sent) != 60 {

@@ -91,7 +91,7 @@ var settleRules = rules{
 	},
 	"a retry that would fall on the deadline is DeadlineExceeded, a millisecond before is not": func(t *testing.T, e *env) {
 		for _, deadline := range []queue.Millis{20_050, 20_051} {
-			nj := newJob(fmt.Sprint(deadline))
+			nj := newJob(fmt.Sprint(int64(deadline)))
 			nj.Deadline = deadline
 			e.accept(nj)
 		}
