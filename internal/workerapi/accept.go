@@ -92,7 +92,7 @@ func (s *public) readJob(w http.ResponseWriter, r *http.Request) (queue.NewJob, 
 		return job, identifyEvent(r, event, &job)
 	}
 	job.ID, err = s.identify(key, hasKey)
-	job.ContentSHA = contentSHA(content{mediaType: job.ContentType, payload: job.Payload})
+	job.ContentSHA = queue.ContentSHA(job.ContentType, job.Payload, nil)
 	return job, err
 }
 

@@ -133,7 +133,7 @@ func (l batchLine) job() (job queue.NewJob, err error) {
 		return job, err
 	}
 	job.Delay, err = lineDuration("delay", l.Delay, 0)
-	job.ContentSHA = contentSHA(content{mediaType: job.ContentType, payload: job.Payload})
+	job.ContentSHA = queue.ContentSHA(job.ContentType, job.Payload, nil)
 	return job, err
 }
 

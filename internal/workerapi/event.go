@@ -80,9 +80,7 @@ func identifyEvent(r *http.Request, mode eventMode, job *queue.NewJob) error {
 		return invalid(eventField(mode), "must be a complete CloudEvent (id, source, type, specversion): %s", firstLine(err))
 	}
 	job.ID = EventID(e.Source(), e.ID())
-	job.ContentSHA = contentSHA(content{
-		mediaType: job.ContentType, payload: job.Payload, mode: mode, attributes: eventAttributes(r.Header),
-	})
+	job.ContentSHA = queue.ContentSHA(job.ContentType, job.Payload, &queue.EventContent{Mode: string(mode), Attributes: eventAttributes(r.Header)})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -40,9 +41,13 @@ type PublicOptions struct {
 	Observe func(result string, n int)
 	// NewID makes ids of jobs that come without one; UUIDv7 by default.
 	NewID func() (string, error)
+	// Now is the clock of the network's deadlines.
+	Now func() time.Time
 }
 
 type public struct {
+	now     func() time.Time
+	batches chan struct{} // one element a batch in memory
 	backend Backend
 	tokens  *Tokens
 	observe func(result string, n int)
@@ -51,7 +56,10 @@ type public struct {
 
 // NewPublic is the API for producers: POST /v1/jobs, POST /v1/jobs:batch and GET /v1/jobs/{id}.
 func NewPublic(o PublicOptions) http.Handler {
-	s := &public{backend: o.Backend, tokens: o.Tokens, observe: o.Observe, newID: o.NewID}
+	s := &public{
+		backend: o.Backend, tokens: o.Tokens, observe: o.Observe, newID: o.NewID, now: o.Now,
+		batches: make(chan struct{}, batchSlots),
+	}
 	if s.newID == nil {
 		s.newID = uuid7
 	}
