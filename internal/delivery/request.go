@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,12 +43,13 @@ type unsignedError struct{ err error }
 func (e *unsignedError) Error() string { return "signing the request: " + e.err.Error() }
 func (e *unsignedError) Unwrap() error { return e.err }
 
-// newRequest is one attempt's request. It cannot be replayed by the transport; see [body].
+// newRequest is one attempt's request. It cannot be replayed by the transport; see [bodyOf].
 func (c *Config) newRequest(ctx context.Context, job *queue.Job, now time.Time) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, newBody(job.Payload))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be made: %w", withoutURL(err))
 	}
+	req.Body = bodyOf(req.URL, job.Payload) // set here: NewRequest would add a way to have it again
 	req.ContentLength = int64(len(job.Payload))
 	if req.Header, err = c.header(job); err != nil {
 		return nil, err
@@ -127,14 +130,22 @@ func forward(h http.Header, headers []queue.Header) error {
 	return nil
 }
 
-// body is a payload that can be read once. The transport of net/http sends a request a second time when a
-// kept-alive connection ends before the answer, if it believes that this does no harm: it has an
-// Idempotency-Key and a body that can be had again (or none). HTTP/2 also does when the server resets the
-// stream of a request without body. This type is unknown to net/http, so that it offers no way to have the
-// body again, and is not its NoBody when there is nothing in it.
-type body struct{ r *bytes.Reader }
+// bodyOf is the payload as a body that the transport of net/http cannot send twice. It does so when a
+// kept-alive connection ends before the answer and it believes that no harm is done: the request has an
+// Idempotency-Key, and a body that can be had again (or none). HTTP/2 also does when the server resets the
+// stream of a request without body.
+//
+// Hence the type once, which offers no way to have the body again, and is not http.NoBody when it is empty.
+// Over plain HTTP there is no HTTP/2, so an empty body may be http.NoBody, and goes out as Content-Length: 0;
+// over TLS with HTTP/1.1 it goes out chunked.
+func bodyOf(target *url.URL, payload []byte) io.ReadCloser {
+	if len(payload) == 0 && target.Scheme == "http" {
+		return http.NoBody
+	}
+	return &once{bytes.NewReader(payload)}
+}
 
-func newBody(payload []byte) *body { return &body{bytes.NewReader(payload)} }
+type once struct{ r *bytes.Reader }
 
-func (b *body) Read(p []byte) (int, error) { return b.r.Read(p) }
-func (b *body) Close() error               { return nil }
+func (b *once) Read(p []byte) (int, error) { return b.r.Read(p) }
+func (b *once) Close() error               { return nil }
