@@ -116,7 +116,7 @@ var paceRules = rules{
 		}, nil)
 	},
 	"what is sent keeps the pace too, with workers and callers that stall and restart": func(t *testing.T, e *env) {
-		for seed := range uint64(12) {
+		for seed := range uint64(8) {
 			e.sendRandomly(t, seed)
 		}
 	},

@@ -193,77 +193,51 @@ func (s *reference) advance(r *refRedrive, obstacle queue.HeldReason, now queue.
 		r.finish(queue.RedriveComplete, now)
 		return 0
 	}
-	rate := r.R.Spec.Rate
-	unit := int64(now) * rate.Jobs
-	hold := func(why queue.HeldReason, message string) int {
-		r.R.Held, r.R.Message = why, message
-		r.Slot = max(r.Slot, unit+100*rate.Jobs)
-		return 0
+	in := queue.PaceInput{Now: now, Released: prog.Released, Outstanding: prog.Outstanding, MaxOutstanding: r.R.Spec.MaxOutstanding, Left: prog.Remaining}
+	for _, it := range r.Items {
+		if it.State == "released" && !it.Started {
+			in.Unstarted++
+		}
 	}
 	switch {
 	case r.R.RunUntil <= now:
-		return hold(queue.HeldNoPermission, "")
+		in.Gate = queue.HeldNoPermission
 	case obstacle != "":
-		return hold(obstacle, "")
-	}
-	canaryLeft, stop := r.judgeCanary(&prog, passed, since, now)
-	if r.R.State.Finished() {
-		return 0
-	}
-	if stop == "" {
-		stop = r.judgeWindow(now)
-	}
-	if r.R.State.Finished() {
-		return 0
-	}
-	if stop != "" {
-		return hold(stop, "held")
-	}
-	unstarted := int64(0)
-	for _, it := range r.Items {
-		if it.State == "released" && !it.Started {
-			unstarted++
+		in.Gate = obstacle
+	default:
+		in.Left, in.Gate = r.judgeCanary(&prog, passed, since, now)
+		if in.Gate == "" && !r.R.State.Finished() {
+			in.Gate = r.judgeWindow(now)
+		}
+		if r.R.State.Finished() {
+			return 0
 		}
 	}
-	r.Slot = max(r.Slot, unit-(rate.Burst-1)*int64(rate.Per))
-	n := (unit+100*rate.Jobs-r.Slot)/int64(rate.Per) + 1
-	if unit+100*rate.Jobs < r.Slot {
-		n = 0
+	pace, out, err := r.Pace.Advance(r.R.Spec.Rate, in)
+	if err != nil {
+		panic(err)
 	}
-	gate := min(rate.Burst-unstarted, r.R.Spec.MaxOutstanding-prog.Outstanding, canaryLeft)
-	why := queue.HeldReason("")
-	switch gate {
-	case rate.Burst - unstarted:
-		why = queue.HeldUnstarted
-	case r.R.Spec.MaxOutstanding - prog.Outstanding:
-		why = queue.HeldOutstanding
-	case canaryLeft:
-		why = queue.HeldCanary
+	r.Pace, r.R.Held, r.R.Message = pace, out.Held, ""
+	switch {
+	case out.Held == queue.HeldFailing:
+		r.R.Message = "too many fail"
+	case in.Left == 0 && prog.Remaining > 0 && in.Gate == "":
+		r.R.Held = queue.HeldCanary
 	}
-	if gate <= 0 {
-		return hold(why, "")
-	}
-	r.R.Held, r.R.Message = "", ""
-	released := s.release(r, min(n, gate), now)
-	if gate < n {
-		r.Slot = max(r.Slot, unit+100*rate.Jobs)
-	}
-	return released
+	return s.release(r, out.At, now)
 }
 
-func (s *reference) release(r *refRedrive, n int64, now queue.Time) int {
+func (s *reference) release(r *refRedrive, at []queue.Time, now queue.Time) int {
 	released := 0
 	for _, it := range r.Items {
-		if it.State != "" || int64(released) >= n {
+		if it.State != "" || released == len(at) {
 			continue
 		}
-		at := max(now, queue.Time((r.Slot+r.R.Spec.Rate.Jobs-1)/r.R.Spec.Rate.Jobs))
-		r.Slot += int64(r.R.Spec.Rate.Per)
 		j := s.Jobs[it.ID]
 		job := &j.Job
 		job.State, job.Reason, job.DiedAt, job.DeadSeq, job.Fingerprint = queue.Pending, "", 0, 0, ""
 		job.Attempts, job.MaxAttempts, j.Previous = 0, r.R.Spec.Budget.MaxAttempts, 0
-		job.AvailableAt, job.Deadline = at, at.Add(r.R.Spec.Budget.Deadline)
+		job.AvailableAt, job.Deadline = at[released], at[released].Add(r.R.Spec.Budget.Deadline)
 		job.Redrives, job.RedriveUID = job.Redrives+1, r.R.UID
 		it.State = "released"
 		released++

@@ -25,6 +25,14 @@ func TestReference(t *testing.T) {
 	Run(t, Harness{Open: openReference, Copy: copyReference})
 }
 
+// TestPace tries the pace on many more random courses than a store on a disk could afford.
+func TestPace(t *testing.T) {
+	e := newEnv(t, Harness{Open: openReference, Copy: copyReference})
+	for seed := range uint64(300) {
+		e.sendRandomly(t, seed)
+	}
+}
+
 // reference is a store in memory. Its data outlives Close, under the directory's name.
 type reference struct {
 	*refData
@@ -56,7 +64,7 @@ type refJob struct {
 type refRedrive struct {
 	R         queue.Redrive
 	Items     []*refItem
-	Slot      int64
+	Pace      queue.Pace
 	Pauses    bool
 	Canary    queue.Millis // time left of the canary's timeout
 	CanaryRun bool
