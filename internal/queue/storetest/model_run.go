@@ -27,7 +27,7 @@ func runModel(t *testing.T, h Harness) {
 		e := newEnvIn(t, h)
 		e.t = rt
 		defer func() { _ = e.s.Close() }()
-		e.policy.DedupeWindow, e.policy.Deadline, e.policy.MaxRedrives = 40_000, 90_000, 2
+		e.policy.DedupeWindow, e.policy.Deadline, e.policy.MaxRedrives = 40_000, 90_000, 1
 		if rapid.Bool().Draw(rt, "retention") {
 			e.policy.Retention = 70_000
 		}
@@ -48,6 +48,8 @@ func runModel(t *testing.T, h Harness) {
 			"pass":    mc.pass,
 			"pass2":   mc.pass,
 			"purge":   mc.purgeSome,
+			"die":     mc.dieSome,
+			"replay":  mc.replaySome,
 			"plan":    mc.planSome,
 			"permit":  mc.permitSome,
 			"advance": mc.advanceSome,
@@ -213,12 +215,40 @@ func (mc *machine) purgeSome(rt *rapid.T) {
 	}
 }
 
-func (mc *machine) uid(rt *rapid.T) string {
-	return rapid.SampledFrom([]string{"r1", "r2", "r3"}).Draw(rt, "uid")
+// dieSome lets every job in hand die.
+func (mc *machine) dieSome(*rapid.T) {
+	now := mc.now()
+	for _, j := range mc.m.in(queue.Leased) {
+		r := permanent(422, "invalid")
+		got := mc.trySettle(queue.Settlement{ID: j.job.ID, Token: j.lease.token, Result: r})
+		mc.wantErrs(got, nil)
+		mc.must(mc.m.settle(j, r, now, now))
+		j.job.DeadSeq = mc.job(j.job.ID).DeadSeq
+	}
 }
 
-func (mc *machine) planSome(rt *rapid.T) {
-	s := spec(mc.uid(rt), everything())
+// replaySome plans and permits a new redrive.
+func (mc *machine) replaySome(rt *rapid.T) {
+	uid := "n0"
+	for i := 1; mc.m.redrives[uid] != nil; i++ {
+		uid = fmt.Sprint("n", i)
+	}
+	mc.planOf(rt, uid)
+	r := mc.m.redrives[uid]
+	_, err := mc.s.PermitRedrive(rt.Context(), queue.RedrivePermit{UID: uid, Hash: r.hash, For: 4_000})
+	mc.must(err)
+	r.state, r.runUntil = queue.RedriveRunning, mc.now().Add(4_000)
+	mc.advanceSome(rt)
+}
+
+func (mc *machine) uid(rt *rapid.T) string {
+	return rapid.SampledFrom([]string{"n0", "n1", "n2"}).Draw(rt, "uid")
+}
+
+func (mc *machine) planSome(rt *rapid.T) { mc.planOf(rt, mc.uid(rt)) }
+
+func (mc *machine) planOf(rt *rapid.T, uid string) {
+	s := spec(uid, everything())
 	s.Rate = queue.Rate{Jobs: 100, Per: 1000, Burst: 20}
 	s.Budget, s.MaxRedrives = queue.RedriveBudget{MaxAttempts: 2, Deadline: 30_000}, mc.policy.MaxRedrives
 	got := mc.plan(s)
@@ -245,7 +275,7 @@ func (mc *machine) permitSome(rt *rapid.T) {
 	if r == nil {
 		return
 	}
-	d := rapid.SampledFrom([]queue.Millis{0, 60_000, 60_000, 60_000}).Draw(rt, "for")
+	d := rapid.SampledFrom([]queue.Millis{0, 4_000, 4_000, 60_000}).Draw(rt, "for")
 	hash := rapid.SampledFrom([]string{r.hash, r.hash, r.hash, "another"}).Draw(rt, "hash")
 	_, err := mc.s.PermitRedrive(rt.Context(), queue.RedrivePermit{UID: r.spec.UID, Hash: hash, For: d})
 	switch {
