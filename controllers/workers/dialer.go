@@ -2,9 +2,8 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -32,78 +31,86 @@ type Finder interface {
 	Admin(ctx context.Context, rq *v1alpha1.RetryQueue) (workerapi.Admin, error)
 }
 
-// Dialer is the Finder over mutual TLS. It keeps one set of connections a queue.
-type Dialer struct {
-	ca        CASource
-	newClient func(url string, c *http.Client) workerapi.Admin
-	clock     clock.PassiveClock
-
-	mu    sync.Mutex
-	peers map[types.UID]*link
-}
-
-var _ Finder = (*Dialer)(nil)
-
 // CASource yields the CA in force.
 type CASource interface {
 	Current(ctx context.Context) (*pki.CA, error)
 }
 
-// link is what we have of one queue's workers.
-type link struct {
-	admin   workerapi.Admin
-	http    *http.Client
-	ca      string
-	renewAt time.Time
+// callTimeout bounds any call: the plan of a large redrive takes longest. Callers bound theirs by a context.
+const callTimeout = time.Minute
+
+// Dialer is the Finder over mutual TLS. It keeps one client a queue. Its fields must not change once in use.
+type Dialer struct {
+	CA    CASource
+	Clock clock.PassiveClock
+	// URL finds the admin API; AdminURL when nil.
+	URL func(rq *v1alpha1.RetryQueue) string
+
+	mu    sync.Mutex
+	links map[types.UID]*link
 }
 
-// NewDialer makes a Dialer; newClient is the admin API's client.
-func NewDialer(ca CASource, newClient func(url string, c *http.Client) workerapi.Admin, c clock.PassiveClock) *Dialer {
-	return &Dialer{ca: ca, newClient: newClient, clock: c, peers: map[types.UID]*link{}}
+var _ Finder = (*Dialer)(nil)
+
+// link is what we have of one queue's workers.
+type link struct {
+	client  *workerapi.Client
+	ca, url string
+	renewAt time.Time
 }
 
 // Admin implements Finder.
 func (d *Dialer) Admin(ctx context.Context, rq *v1alpha1.RetryQueue) (workerapi.Admin, error) {
-	if rq.UID == "" {
-		return nil, fmt.Errorf("reaching the workers of %s/%s: it has no uid", rq.Namespace, rq.Name)
-	}
-	ca, err := d.ca.Current(ctx)
+	c, err := d.client(ctx, rq)
 	if err != nil {
 		return nil, fmt.Errorf("reaching the workers of %s/%s: %w", rq.Namespace, rq.Name, err)
 	}
-	now := d.clock.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.peers[rq.UID]; l != nil {
-		if l.ca == ca.ID() && now.Before(l.renewAt) {
-			return l.admin, nil
-		}
-		l.http.CloseIdleConnections()
-	}
-	config, err := ca.ClientConfig(string(rq.UID), d.clock.Now)
-	if err != nil {
-		return nil, fmt.Errorf("reaching the workers of %s/%s: %w", rq.Namespace, rq.Name, err)
-	}
-	hc := &http.Client{Transport: &http.Transport{
-		TLSClientConfig:       config,
-		DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   3 * time.Second,
-		IdleConnTimeout:       90 * time.Second,
-		MaxIdleConnsPerHost:   2,
-		ForceAttemptHTTP2:     true,
-		ResponseHeaderTimeout: time.Minute, // the plan of a large redrive
-	}}
-	l := &link{admin: d.newClient(AdminURL(rq), hc), http: hc, ca: ca.ID(), renewAt: pki.ClientRenewAt(now)}
-	d.peers[rq.UID] = l
-	return l.admin, nil
+	return c, nil
 }
 
-// Forget drops the connections to the workers of a queue that is gone.
+func (d *Dialer) client(ctx context.Context, rq *v1alpha1.RetryQueue) (*workerapi.Client, error) {
+	if rq.UID == "" {
+		return nil, errors.New("the RetryQueue has no uid")
+	}
+	ca, err := d.CA.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	url := AdminURL
+	if d.URL != nil {
+		url = d.URL
+	}
+	now := d.Clock.Now()
+	want := link{ca: ca.ID(), url: url(rq), renewAt: pki.ClientRenewAt(now)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.links[rq.UID]; l != nil {
+		if l.ca == want.ca && l.url == want.url && now.Before(l.renewAt) {
+			return l.client, nil
+		}
+		l.client.Close()
+	}
+	config, err := ca.ClientConfig(string(rq.UID), d.Clock.Now)
+	if err != nil {
+		return nil, err
+	}
+	want.client, err = workerapi.NewClient(workerapi.ClientOptions{URL: want.url, TLS: config, Timeout: callTimeout})
+	if err != nil {
+		return nil, err
+	}
+	if d.links == nil {
+		d.links = map[types.UID]*link{}
+	}
+	d.links[rq.UID] = &want
+	return want.client, nil
+}
+
+// Forget drops the client of a queue that is gone.
 func (d *Dialer) Forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.peers[uid]; l != nil {
-		l.http.CloseIdleConnections()
-		delete(d.peers, uid)
+	if l := d.links[uid]; l != nil {
+		l.client.Close()
+		delete(d.links, uid)
 	}
 }

@@ -1,0 +1,90 @@
+package retryqueue
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/retryqueue/retryqueue/api/v1alpha1"
+)
+
+// Reasons of the events on a RetryQueue.
+const (
+	eventCreated     = "Created"
+	eventUpdated     = "Updated"
+	eventConfigured  = "ConfigApplied"
+	eventDead        = "DeadLetters"
+	eventNameTaken   = "NameTaken"
+	eventInvalid     = "InvalidSpec"
+	eventUnreachable = "WorkerUnreachable"
+	eventKept        = "StorageKept"
+)
+
+const (
+	normal  = corev1.EventTypeNormal
+	warning = corev1.EventTypeWarning
+)
+
+// note is an event that waits until the status says the same.
+type note struct{ kind, reason, action, message string }
+
+func (p *pass) note(kind, reason, action, message string) {
+	p.notes = append(p.notes, note{kind, reason, action, message})
+}
+
+// noteTransitions tells what came to be since the status was last written, and not what merely still is.
+func (p *pass) noteTransitions(v verdict) {
+	became := func(condition string) bool {
+		is := meta.FindStatusCondition(p.rq.Status.Conditions, condition)
+		was := meta.FindStatusCondition(p.stored.Status.Conditions, condition)
+		return is != nil && is.Status == metav1.ConditionTrue &&
+			(was == nil || was.Status != metav1.ConditionTrue || was.Reason != is.Reason)
+	}
+	if became(v1alpha1.ConditionDeadLetters) {
+		p.note(warning, eventDead, "Bury", meta.FindStatusCondition(p.rq.Status.Conditions, v1alpha1.ConditionDeadLetters).Message)
+	}
+	if became(v1alpha1.ConditionStalled) {
+		reason := eventInvalid
+		if v.reason == v1alpha1.ReasonNameTaken {
+			reason = eventNameTaken
+		}
+		p.note(warning, reason, "Reconcile", v.message)
+	}
+	if v.reason == v1alpha1.ReasonConfigPending && became(v1alpha1.ConditionReconciling) {
+		p.note(warning, eventUnreachable, "Configure", v.message)
+	}
+}
+
+// maxNote is what an event's note may hold.
+const maxNote = 1024
+
+func (p *pass) tell() {
+	for _, n := range p.notes {
+		p.events.Eventf(p.rq, nil, n.kind, n.reason, n.action, "%s", n.message[:min(len(n.message), maxNote-1)])
+	}
+}
+
+// gone tells that the data of a deleted queue are kept, and forgets the queue. Nothing else is to do: the garbage
+// collector removes what the queue owned.
+func (r *Reconciler) gone(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	rq, ok := e.Object.(*v1alpha1.RetryQueue)
+	if !ok {
+		return
+	}
+	r.memory.forget(rq.UID)
+	if f, ok := r.workers.(interface{ Forget(queue types.UID) }); ok {
+		f.Forget(rq.UID)
+	}
+	if rq.Spec.DeletionPolicy != v1alpha1.DeletionDelete || adoptedClaim(rq) != "" {
+		name := claimName(rq)
+		r.events.Eventf(rq, nil, normal, eventKept, "Delete", "%s", fmt.Sprintf("PersistentVolumeClaim %s and its jobs are kept: "+
+			"a new RetryQueue adopts them with spec.storage.sqlite.existingClaim: %s; delete the claim to be rid of them", name, name))
+	}
+}
