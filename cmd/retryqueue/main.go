@@ -46,7 +46,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 	}
-	root.AddCommand(newWorkerCommand())
+	root.AddCommand(newManagerCommand(), newWorkerCommand())
 	return root
 }
 
