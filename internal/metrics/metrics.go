@@ -36,6 +36,8 @@ type Metrics struct {
 	reaped    prometheus.Counter
 	unknown   prometheus.Counter
 	unstarted prometheus.Counter
+	overran   prometheus.Counter
+	abandoned prometheus.Counter
 	backwards prometheus.Counter
 	released  prometheus.Counter
 	delivered prometheus.Counter
@@ -84,6 +86,8 @@ func (m *Metrics) make(r prometheus.Registerer) {
 	m.reaped = counter("retryqueue_leases_reaped_total", "Leases that ran out and were settled as WorkerLost.")
 	m.unknown = counter("retryqueue_outcomes_unknown_total", "Attempts whose outcome cannot be told; they end as lost ones.")
 	m.unstarted = counter("retryqueue_claims_unstarted_total", "Claims that were not sent because too little of the lease or the deadline was left.")
+	m.overran = counter("retryqueue_attempts_overran_total", "Attempts that ended more than a second after their timeout.")
+	m.abandoned = counter("retryqueue_settles_abandoned_total", "Settlements that the store did not take while the lease lived; the attempt ends as a lost one.")
 	m.backwards = counter("retryqueue_clock_backwards_total", "Settlements refused because the clock had gone backwards since the claim.")
 	m.released = counter("retryqueue_redrive_released_total", "Dead jobs released by redrives.")
 	m.delivered = counter("retryqueue_redrive_delivered_total", "Redriven jobs that were delivered.")
@@ -107,6 +111,9 @@ func (m *Metrics) zero(o Options) {
 	}
 	for _, r := range o.AcceptResults {
 		m.accepts.WithLabelValues(r)
+	}
+	for _, operation := range []string{"claim", "settle", "reap", "sweep", "advance"} {
+		m.errors.WithLabelValues(operation)
 	}
 	m.attempts.WithLabelValues(string(queue.OutcomeSucceeded), "")
 }

@@ -83,18 +83,28 @@ func (r *runtime) PutConfig(_ context.Context, data []byte) (workerapi.ConfigSta
 	return r.Settings().Config, nil
 }
 
-// apply puts c in force; applying is held. The delivery goes first, since it alone can refuse.
+// apply puts c in force; applying is held. An error changes nothing.
 func (r *runtime) apply(c manifest.Config) error {
+	if err := settings(c).Validate(); err != nil {
+		return err
+	}
 	if err := r.deliverer.Configure(c.Delivery); err != nil {
 		return err
 	}
 	r.config.Store(&c)
 	if core := r.core.Load(); core != nil {
-		core.loop.Configure(settings(c))
+		if err := core.loop.SetSettings(settings(c)); err != nil {
+			return err // not reached: they are valid
+		}
 	}
 	r.metrics.Suspended(c.Suspended)
 	r.log.Info("config.applied", "generation", c.Generation, "suspended", c.Suspended)
 	return nil
+}
+
+// settings are what the loop needs of c.
+func settings(c manifest.Config) queue.Settings {
+	return queue.Settings{Policy: c.Policy, Concurrency: c.Concurrency, Suspended: c.Suspended}
 }
 
 // stats reads the store for a scrape.

@@ -1,6 +1,7 @@
 package workerapi
 
 import (
+	"errors"
 	"context"
 	"sync"
 	"testing"
@@ -26,6 +27,18 @@ func (f *fake) Accept(_ context.Context, p queue.Policy, jobs []queue.NewJob) ([
 	add := map[string]queue.Job{}
 	sha := map[string][32]byte{}
 	conf := []int{}
+	errs := []error{}
+	for i, j := range jobs {
+		if err := queue.ValidateNewJob(p, j); err != nil {
+			if ie, ok := err.(*queue.InvalidError); ok {
+				ie.Index = i
+				errs = append(errs, ie)
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
 	for i, j := range jobs {
 		if int64(len(j.Payload)) > p.Limits.MaxPayload {
 			return nil, &queue.LimitError{Limit: "maxPayload", Max: p.Limits.MaxPayload, Index: i}
