@@ -315,9 +315,10 @@ type CauseCount struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// count of jobs.
-	// +optional
-	Count int64 `json:"count"`
+	// count of jobs; at least 1.
+	// +kubebuilder:validation:Minimum=1
+	// +required
+	Count int64 `json:"count,omitempty"`
 	// sample is one error message of this cause.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
@@ -349,6 +350,7 @@ type RedriveProgress struct {
 // RedriveApprovalRecord is one approval that counted.
 type RedriveApprovalRecord struct {
 	// approver is a user name.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Approver string `json:"approver,omitempty"`
