@@ -14,6 +14,10 @@ const (
 	// Nobody else may put it on a pod.
 	LabelQueue = "retryqueue.dev/queue"
 
+	// LabelQueueUID is on what the manager makes for a queue, with the queue's uid. On a claim nobody else may
+	// change it.
+	LabelQueueUID = "retryqueue.dev/queue-uid"
+
 	// SecretTypeWorkerTLS is the type of the Secrets that the manager makes; it may touch no others.
 	SecretTypeWorkerTLS = "retryqueue.dev/worker-tls"
 

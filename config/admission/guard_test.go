@@ -111,6 +111,7 @@ func build(t *testing.T) house {
 	h.pod = object(t, h.ns, podManifest, name+"-6d4f-x2x", "ReplicaSet", name+"-6d4f", name+"-data")
 	h.pod.SetLabels(map[string]string{"retryqueue.dev/queue": "orders"})
 	h.claim = object(t, h.ns, claimManifest, name+"-data")
+	h.claim.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "u1"}})
 	h.configMap = object(t, h.ns, configMapManifest, name)
 	h.secret = object(t, h.ns, secretManifest, name+"-tls")
 	h.service = object(t, h.ns, serviceManifest, name)
@@ -180,6 +181,15 @@ func TestEditCannotReachAWorker(t *testing.T) {
 		}},
 		"a claim in the place of ours": {workerData, "eve must hold the verb set-redrive-policy", func(t *testing.T) error { return dry(t, h.eve, object(t, h.ns, claimManifest, "retryqueue-evil-data")) }},
 		"another volume in the claim":  {workerData, "", func(t *testing.T) error { return dryPatch(t, h.eve, h.claim, `{"spec":{"volumeName":"evil"}}`) }},
+		"the claim given to another queue by its label": {workerData, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.claim, `{"metadata":{"labels":{"retryqueue.dev/queue-uid":"evil"}}}`)
+		}},
+		"the claim given to another queue by its name": {workerData, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.claim, `{"metadata":{"labels":{"retryqueue.dev/queue":"evil"}}}`)
+		}},
+		"the claim given to another queue by its owner": {workerData, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.claim, `{"metadata":{"ownerReferences":[{"apiVersion":"retryqueue.dev/v1alpha1","kind":"RetryQueue","name":"evil","uid":"evil"}]}}`)
+		}},
 		"a queue that adopts the claim": {redrivePolicy, "to adopt a volume", func(t *testing.T) error {
 			return dry(t, h.eve, object(t, h.ns, queueManifest+"  storage: {sqlite: {existingClaim: retryqueue-orders-data}}", "evil"))
 		}},
@@ -263,6 +273,12 @@ func TestOthersGoOn(t *testing.T) {
 		},
 		"the binder binds": func(t *testing.T) error {
 			return dryPatch(t, controller("persistent-volume-binder"), h.claim, `{"spec":{"volumeName":"pv-1"}}`)
+		},
+		"eve labels the claim": func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.claim, `{"metadata":{"labels":{"team":"shop"}}}`)
+		},
+		"the garbage collector orphans the claim": func(t *testing.T) error {
+			return dryPatch(t, controller("generic-garbage-collector"), h.claim, `{"metadata":{"ownerReferences":null}}`)
 		},
 		"a controller drops finalizers": func(t *testing.T) error {
 			return dryPatch(t, controller("pvc-protection-controller"), h.claim, annotate)

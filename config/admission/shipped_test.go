@@ -77,7 +77,7 @@ func TestPoliciesUseTheNamesOfTheCode(t *testing.T) {
 	for file, names := range map[string][]string{
 		"reserved-names.yaml":   {"'" + v1alpha1.ReservedPrefix + "'", testenv.ManagerUser},
 		"worker-pods.yaml":      {"'" + v1alpha1.ReservedPrefix + "'", "'" + v1alpha1.DataSuffix + "'", "'" + v1alpha1.LabelQueue + "'"},
-		"worker-data.yaml":      {"'" + v1alpha1.ReservedPrefix + "'", "'" + v1alpha1.DataSuffix + "'", testenv.ManagerUser, "'" + v1alpha1.VerbSetRedrivePolicy + "'"},
+		"worker-data.yaml":      {"'" + v1alpha1.ReservedPrefix + "'", "'" + v1alpha1.DataSuffix + "'", "'" + v1alpha1.LabelQueue + "'", "'" + v1alpha1.LabelQueueUID + "'", testenv.ManagerUser, "'" + v1alpha1.VerbSetRedrivePolicy + "'"},
 		"worker-exec.yaml":      {"'" + v1alpha1.ReservedPrefix + "'"},
 		"manager-secrets.yaml":  {"'" + v1alpha1.SecretTypeWorkerTLS + "'", testenv.ManagerUser},
 		"redrivepolicy.yaml":    {"'" + v1alpha1.VerbSetRedrivePolicy + "'"},
