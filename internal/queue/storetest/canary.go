@@ -196,7 +196,7 @@ var canaryRules = rules{
 		e.die(permanent(422, "x"), names("d", 40)...)
 		s := spec("r1", everything())
 		s.Rate.Burst = 10
-		s.Budget.MaxAttempts = 20
+		e.policy.MaxAttempts, s.Budget.MaxAttempts = 20, 20
 		s.Abort = queue.Abort{MaxFailurePercent: 20, MinJobs: 5}
 		e.plan(s)
 		e.run("r1", 5, func(c queue.Claimed) { e.settleAll(c, retryable(503, "busy")) })
