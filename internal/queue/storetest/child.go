@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -87,7 +89,7 @@ func crashPolicy() queue.Policy {
 	return p
 }
 
-// childWorker accepts what the target offers, delivers what is due, and exits when all is done.
+// childWorker runs the real worker, accepts what the target offers, and exits when all is done.
 func childWorker(h Harness) error {
 	o, err := childOptions()
 	if err != nil {
@@ -97,62 +99,54 @@ func childWorker(h Harness) error {
 	if err != nil {
 		return fmt.Errorf("opening the store: %w", err)
 	}
-	w := &miniWorker{s: s, p: crashPolicy(), target: os.Getenv(envTarget)}
-	w.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for {
-		done, err := w.once(context.Background())
-		if err != nil {
-			return err
-		}
-		if done {
-			return s.Close()
-		}
+	c := &crashClient{s: s, p: crashPolicy(), target: os.Getenv(envTarget)}
+	c.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	c.w, err = queue.NewWorker(queue.WorkerOptions{
+		Store: s, Deliverer: c, Settings: queue.Settings{Policy: c.p, Concurrency: 16},
+	})
+	if err != nil {
+		return err
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.w.Run(ctx) }()
+	err = c.feed(ctx)
+	stop()
+	return errors.Join(err, <-ended, s.Close())
 }
 
-// miniWorker is the least that a worker does: accept, reap, claim, deliver in parallel, settle.
-type miniWorker struct {
+// crashClient is the producer and the deliverer of a worker that is going to be killed.
+type crashClient struct {
 	s      queue.Store
+	w      *queue.Worker
 	p      queue.Policy
 	target string
 	client *http.Client
 }
 
-// once does one round and says whether nothing is left to do.
-func (w *miniWorker) once(ctx context.Context) (done bool, err error) {
-	more, err := w.produce(ctx)
-	if err != nil {
-		return false, err
-	}
-	if _, err := w.s.Reap(ctx, w.p, 100); err != nil {
-		return false, fmt.Errorf("reaping: %w", err)
-	}
-	c, err := w.s.Claim(ctx, w.p, queue.ClaimRequest{Max: 16})
-	if err != nil {
-		return false, fmt.Errorf("claiming: %w", err)
-	}
-	ended := make(chan queue.Settlement)
-	for _, l := range c.Leases {
-		go func() { ended <- settlement(l, w.deliver(l)) }()
-	}
-	for range c.Leases {
-		if _, err := w.s.Settle(ctx, w.p, []queue.Settlement{<-ended}); err != nil {
-			return false, fmt.Errorf("settling: %w", err)
+// feed keeps a small backlog until the target has nothing more to offer and everything is done.
+func (c *crashClient) feed(ctx context.Context) error {
+	for more := true; ; {
+		st, err := c.s.Stats(ctx)
+		if err != nil {
+			return fmt.Errorf("counting: %w", err)
+		}
+		switch {
+		case more && st.Pending < 50:
+			if more, err = c.produce(ctx); err != nil {
+				return err
+			}
+		case !more && st.Pending+st.Leased == 0:
+			return nil
+		default:
+			time.Sleep(5 * time.Millisecond) // real work is being done meanwhile
 		}
 	}
-	st, err := w.s.Stats(ctx)
-	if err != nil {
-		return false, fmt.Errorf("counting: %w", err)
-	}
-	if len(c.Leases) == 0 {
-		time.Sleep(2 * time.Millisecond) // nothing is due: do not spin
-	}
-	return !more && st.Pending+st.Leased == 0, nil
 }
 
 // produce accepts the ids that the target offers and tells it which are stored.
-func (w *miniWorker) produce(ctx context.Context) (more bool, err error) {
-	resp, err := w.client.Get(w.target + "/offer")
+func (c *crashClient) produce(ctx context.Context) (more bool, err error) {
+	resp, err := c.client.Get(c.target + "/offer")
 	if err != nil {
 		return false, fmt.Errorf("asking for jobs: %w", err)
 	}
@@ -164,19 +158,24 @@ func (w *miniWorker) produce(ctx context.Context) (more bool, err error) {
 	if len(ids) == 0 {
 		return false, nil
 	}
-	if _, err := w.s.Accept(ctx, w.p, newJobs(ids...)); err != nil {
+	if _, err := c.s.Accept(ctx, c.p, newJobs(ids...)); err != nil {
 		return false, fmt.Errorf("accepting: %w", err)
 	}
-	ack, err := w.client.Post(w.target+"/accepted", "text/plain", strings.NewReader(strings.Join(ids, "\n")))
+	ack, err := c.client.Post(c.target+"/accepted", "text/plain", strings.NewReader(strings.Join(ids, "\n")))
 	if err != nil {
 		return false, fmt.Errorf("acknowledging: %w", err)
 	}
+	c.w.Wake()
 	return true, ack.Body.Close()
 }
 
-// deliver makes one request.
-func (w *miniWorker) deliver(l queue.Lease) queue.Result {
-	resp, err := w.client.Post(w.target+"/deliver/"+l.Job.ID, "text/plain", strings.NewReader(string(l.Job.Payload)))
+// Deliver makes one request.
+func (c *crashClient) Deliver(ctx context.Context, l queue.Lease) queue.Result {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target+"/deliver/"+l.Job.ID, bytes.NewReader(l.Job.Payload))
+	if err != nil {
+		return permanent(0, err.Error())
+	}
+	resp, err := c.client.Do(req)
 	if err != nil {
 		return queue.Result{Outcome: queue.OutcomeRetryable, Failure: &queue.Failure{Kind: "Connection", Message: err.Error()}}
 	}
