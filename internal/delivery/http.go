@@ -17,7 +17,7 @@ import (
 const (
 	maxMessageBody    = 4 << 10          // bytes of a body that an error message is made of
 	maxDrain          = 64 << 10         // further bytes read so that the connection can be used again
-	bodyWait          = 2 * time.Second  // how long all that may take
+	bodyWait          = time.Second      // how long all that may take
 	maxResponseHeader = 64 << 10         // bytes
 	maxIdle           = 1024             // connections kept; as many as a worker may have jobs in flight
 	idleTimeout       = 30 * time.Second // after which an unused connection is closed

@@ -200,6 +200,7 @@ func TestTimeouts(t *testing.T) {
 		t.Helper()
 		l := listen(t)
 		(&target{}).serve(t, l, func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 1024))
 			_, _ = io.WriteString(c, first)
 			_, _ = io.Copy(io.Discard, c)
 		})
@@ -250,6 +251,27 @@ func TestTheStatusDecidesWhenTheBodyHangs(t *testing.T) {
 	}
 }
 
+// A body that never ends must not hold a place of the worker for the whole of a long timeout.
+func TestABodyIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	released := make(chan struct{})
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // the deliverer has given the body up
+		close(released)
+	})
+	d := deliverer(t, Config{URL: s.URL, AttemptTimeout: 60_000})
+	began := time.Now()
+	if r := deliver(t, d, leaseOf("x")); r.Outcome != queue.OutcomeSucceeded {
+		t.Fatalf("result = %+v", r)
+	}
+	if took := time.Since(began); took > 20*bodyWait {
+		t.Errorf("the attempt took %s, want about %s", took, bodyWait)
+	}
+	<-released
+}
+
 func TestAnAttemptThatTheWorkerEndsIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -287,6 +309,7 @@ func TestBrokenConnections(t *testing.T) {
 		"a header that is none":         says("HTTP/1.1 200 OK\r\n\x00\x01\x02\r\n\r\n"),
 		"a status that is none":         says("HTTP/1.1 abc OK\r\n\r\n"),
 		"headers without end":           says("HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 200)),
+		"more headers than make sense":  says("HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 200) + "Content-Length: 0\r\n\r\n"),
 		"headers that break off":        says("HTTP/1.1 200 OK\r\nContent-Le"),
 		"two lengths that do not agree": says("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
 		"1xx answers without end":       says(strings.Repeat("HTTP/1.1 103 Early Hints\r\nA: "+strings.Repeat("b", 1000)+"\r\n\r\n", 200)),

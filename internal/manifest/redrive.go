@@ -36,8 +36,8 @@ func RedriveSpec(rd *v1alpha1.Redrive, rq *v1alpha1.RetryQueue) (queue.RedriveSp
 		Abort:       r.abort(),
 		MaxRedrives: r.policy.MaxRedrives,
 	}
-	if spec.Limit < 1 {
-		r.add("spec.limit", "must be at least 1 (is %d)", spec.Limit)
+	if spec.Limit < 1 || spec.Limit > queue.MaxRedriveLimit {
+		r.add("spec.limit", "must be from 1 to %d (is %d)", queue.MaxRedriveLimit, spec.Limit)
 	}
 	if r.policy.MaxRedrives < 1 {
 		r.add("spec.queueRef", "RetryQueue %s allows no redrives; raise its deadLetter.maxRedrives first", rq.Name)
@@ -50,6 +50,9 @@ func RedriveSpec(rd *v1alpha1.Redrive, rq *v1alpha1.RetryQueue) (queue.RedriveSp
 	}
 	spec.MaxOutstanding = r.maxOutstanding(spec.Rate)
 	spec.TargetDigest = targetDigest(rq.Spec.Delivery.HTTP)
+	if err := spec.Validate(); err != nil { // the store's own bounds
+		return queue.RedriveSpec{}, invalid("spec", "%v", err)
+	}
 	var err error
 	if spec.SpecDigest, err = specDigest(rd.Spec); err != nil {
 		return queue.RedriveSpec{}, err
@@ -111,11 +114,11 @@ func (r *redriveResolver) rate() queue.Rate {
 		return queue.Rate{}
 	}
 	rate := queue.Rate{Jobs: r.rd.Rate.Jobs, Per: queue.MillisOf(per)}
-	if rate.Jobs < 1 || rate.Jobs > 100_000 {
-		r.add("spec.rate.jobs", "must be from 1 to 100000 (is %d)", rate.Jobs)
+	if rate.Jobs < 1 || rate.Jobs > queue.MaxRateJobs {
+		r.add("spec.rate.jobs", "must be from 1 to %d (is %d)", queue.MaxRateJobs, rate.Jobs)
 		return queue.Rate{}
 	}
-	least := leastBurst(rate.Jobs, rate.Per)
+	least := rate.LeastBurst()
 	rate.Burst = least
 	if r.rd.Rate.Burst != nil {
 		rate.Burst = *r.rd.Rate.Burst
@@ -126,9 +129,6 @@ func (r *redriveResolver) rate() queue.Rate {
 	r.checkMaxRate(rate)
 	return rate
 }
-
-// leastBurst is the jobs of 0.1 s and one, rounded up: what pacing every 100 ms needs to keep the rate.
-func leastBurst(jobs int64, per queue.Millis) int64 { return (jobs*100+int64(per)-1)/int64(per) + 1 }
 
 // checkMaxRate holds the rate to the queue's, and the burst to what the queue allows in one span: else a
 // slow rate with a large burst would let everything out at once.
@@ -144,7 +144,7 @@ func (r *redriveResolver) checkMaxRate(rate queue.Rate) {
 		r.add("spec.rate", "%d per %s is faster than the RetryQueue's redrivePolicy.maxRate, %d per %s; lower it",
 			rate.Jobs, rate.Per, most.Jobs, per)
 	}
-	if bound := max(most.Jobs, leastBurst(most.Jobs, mostPer)); rate.Burst > bound {
+	if bound := max(most.Jobs, queue.Rate{Jobs: most.Jobs, Per: mostPer}.LeastBurst()); rate.Burst > bound {
 		r.add("spec.rate.burst", "must be at most %d, what the RetryQueue's redrivePolicy.maxRate allows in %s (is %d); lower it",
 			bound, per, rate.Burst)
 	}
