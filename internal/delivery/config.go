@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -117,6 +116,6 @@ func (r Rule) validate() error {
 }
 
 func isStatus(s string) bool {
-	return len(s) == 3 && strings.Contains("12345", s[:1]) && (s[1:] == "xx" ||
-		s[1] >= '0' && s[1] <= '9' && s[2] >= '0' && s[2] <= '9')
+	digit := func(c byte) bool { return c >= '0' && c <= '9' }
+	return len(s) == 3 && s[0] >= '1' && s[0] <= '5' && (s[1:] == "xx" || digit(s[1]) && digit(s[2]))
 }

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -66,6 +65,4 @@ func wantFailure(t *testing.T, got queue.Result, outcome queue.Outcome, kind str
 	return *got.Failure
 }
 
-var _ interface {
-	Deliver(context.Context, queue.Lease) queue.Result
-} = (*HTTP)(nil)
+var _ queue.Deliverer = (*HTTP)(nil)
