@@ -69,9 +69,10 @@ func (p Pace) Advance(r Rate, in PaceInput) (Pace, Release, error) {
 	due := max(0, floorDiv(now+int64(AdvanceEvery)*r.Jobs-p.Slot, per)+1)
 	room, held := in.room(r)
 	var out Release
-	for range min(due, room, in.Left) {
-		at := max(in.Now, Time((p.Slot+r.Jobs-1)/r.Jobs))
-		if !p.fits(r, in, at, int64(len(out.At))) {
+	at := in.Now
+	for i := range min(due, room, in.Left) {
+		var ok bool
+		if at, ok = p.earliest(r, in, max(at, Time((p.Slot+r.Jobs-1)/r.Jobs)), i); !ok {
 			break
 		}
 		out.At = append(out.At, at)
@@ -100,28 +101,36 @@ func (in PaceInput) room(r Rate) (int64, HeldReason) {
 	return min(unstarted, outstanding), ""
 }
 
-// fits says whether one more job may become available at the given time, with before others released ahead of
-// it in this advance. Whichever second its start falls into, what else can fall into that second is what was
-// started in the second before it is available, what waits to be started, and these others.
-func (p Pace) fits(r Rate, in PaceInput, at Time, before int64) bool {
-	recent := in.Released - in.Unstarted - p.startedBy(at.Add(-second))
-	return recent+in.Unstarted+before+1 <= second.jobs(r)+r.Burst
+// earliest is when one more job may become available, at or after the given time, with before others released
+// ahead of it in this advance; ok is false when that is beyond this advance.
+//
+// Whichever second its start falls into, what else can fall into that second is what was started in the second
+// before it is available, what waits to be started, and these others. That steps down where a mark is passed.
+func (p Pace) earliest(r Rate, in PaceInput, at Time, before int64) (t Time, ok bool) {
+	most := second.jobs(r) + r.Burst
+	others := in.Released + before
+	next, _ := slices.BinarySearchFunc(p.Starts, at.Add(-second)+1, func(m StartMark, t Time) int { return int(m.At - t) })
+	for ; ; next++ {
+		var gone int64 // surely started more than a second before
+		if next > 0 {
+			gone = p.Starts[next-1].Count
+		}
+		if others-gone+1 <= most {
+			return at, true
+		}
+		if next == len(p.Starts) {
+			return at, false
+		}
+		if at = p.Starts[next].At.Add(second); at > in.Now.Add(AdvanceEvery) {
+			return at, false
+		}
+	}
 }
 
 const second = Millis(1000)
 
 // jobs is what r gives in m, rounded down.
 func (m Millis) jobs(r Rate) int64 { return int64(m) * r.Jobs / int64(r.Per) }
-
-// startedBy is how many items were surely started by t.
-func (p Pace) startedBy(t Time) int64 {
-	for _, m := range slices.Backward(p.Starts) {
-		if m.At <= t {
-			return m.Count
-		}
-	}
-	return 0
-}
 
 // markEvery is the least time between two marks, so that there are few whatever the caller does.
 const markEvery = AdvanceEvery / 2
