@@ -9,10 +9,11 @@ import (
 
 // Predicates of these statements repeat those of the partial indexes word by word, or SQLite would not use them.
 var (
-	sqlDue = `select ` + rowColumns + `, p.headers, p.payload from jobs j join payloads p on p.seq = j.seq
+	sqlDue = `select j.seq, j.id, j.attempts, j.max_attempts, j.deadline, j.received_at, j.content_type, j.first_failed_at, j.redrives,
+		j.redrive, j.item, p.headers, p.payload from jobs j join payloads p on p.seq = j.seq
 		where j.state = 0 and j.available_at <= ? order by j.available_at, j.seq limit ?`
 
-	sqlOverdue = `select ` + rowColumns + `, '' from jobs j where j.state = 0 and j.deadline <= ? order by j.deadline, j.seq limit ?`
+	sqlOverdue = `select ` + hotColumns + ` from jobs j where j.state = 0 and j.deadline <= ? order by j.deadline, j.seq limit ?`
 
 	sqlNextDue = `select available_at from jobs where state = 0 order by available_at limit 1`
 
@@ -56,11 +57,7 @@ func (t *tx) claim(p queue.Policy, c queue.ClaimRequest) (queue.Claimed, error) 
 
 // buryOverdue lets jobs die whose deadline has come. No pending job is due after its deadline, so these are due.
 func (t *tx) buryOverdue(now queue.Time, obstacle string, deaths queue.Deaths) error {
-	var overdue []*row
-	err := t.eachJob(sqlOverdue, []any{int64(now), buryMax}, func(r *row, _ string) error {
-		overdue = append(overdue, r)
-		return nil
-	})
+	overdue, err := t.hotJobs(sqlOverdue, int64(now), buryMax)
 	if err != nil {
 		return err
 	}
@@ -129,7 +126,8 @@ func (t *tx) due(now queue.Time, n int) ([]*dueJob, error) {
 	for rows.Next() {
 		d := &dueJob{}
 		var headers string
-		if err := rows.Scan(append(d.into(), &headers, &d.payload)...); err != nil {
+		if err := rows.Scan(&d.seq, &d.id, &d.attempts, &d.maxAttempts, &d.deadline, &d.receivedAt, &d.contentType, &d.firstFailedAt,
+			&d.redrives, &d.redrive, &d.item, &headers, &d.payload); err != nil {
 			return nil, fmt.Errorf("reading a due job: %w", err)
 		}
 		if d.headers, err = decodeHeaders(headers); err != nil {

@@ -60,6 +60,15 @@ func (r *row) into() []any {
 		&r.redrives, &r.redrive, &r.item, &r.deadSeq, &r.diedAt, &r.reason, &r.fingerprint}
 }
 
+// hotColumns are those that decide what becomes of a job, in the order of hot.
+const hotColumns = `j.seq, j.id, j.state, j.attempts, j.max_attempts, j.deadline, j.bytes, j.token, j.claimed_at, j.lease_until,
+	j.previous_delay, j.first_failed_at, j.redrive, j.item`
+
+func (r *row) hot() []any {
+	return []any{&r.seq, &r.id, &r.state, &r.attempts, &r.maxAttempts, &r.deadline, &r.bytes, &r.token, &r.claimedAt, &r.leaseUntil,
+		&r.previousDelay, &r.firstFailedAt, &r.redrive, &r.item}
+}
+
 func (r *row) budget() queue.Budget {
 	return queue.Budget{Attempts: r.attempts, MaxAttempts: r.maxAttempts, Deadline: r.deadline, PreviousDelay: r.previousDelay}
 }

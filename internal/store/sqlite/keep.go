@@ -2,13 +2,14 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
 )
 
 var (
-	sqlLost = `select ` + rowColumns + `, '' from jobs j where j.state = 1 and j.lease_until < ? order by j.lease_until, j.seq limit ?`
+	sqlLost = `select ` + hotColumns + ` from jobs j where j.state = 1 and j.lease_until < ? order by j.lease_until, j.seq limit ?`
 
 	sqlForget = `delete from jobs where seq in (select seq from jobs where expires_at > 0 and expires_at <= ? order by expires_at limit ?)
 		returning state`
@@ -23,13 +24,13 @@ func (s *Store) Reap(ctx context.Context, p queue.Policy, limit int) (queue.Reap
 	var reaped queue.Reaped
 	err := s.do(ctx, kindOther, limit, func(t *tx) error {
 		now, _ := t.s.clock.read()
-		var lost []failure
-		err := t.eachJob(sqlLost, []any{int64(now), limit}, func(r *row, _ string) error {
-			lost = append(lost, failure{row: r, result: workerLost(), ended: r.leaseUntil})
-			return nil
-		})
+		rows, err := t.hotJobs(sqlLost, int64(now), limit)
 		if err != nil {
 			return err
+		}
+		lost := make([]failure, len(rows))
+		for i, r := range rows {
+			lost[i] = failure{row: r, result: workerLost(), ended: r.leaseUntil}
 		}
 		reaped = queue.Reaped{Lost: len(lost), Deaths: queue.Deaths{}}
 		return t.fail(p, lost, now, reaped.Deaths)
@@ -131,5 +132,5 @@ func (t *tx) drop(p queue.Policy, seqs []int64, size int64, now queue.Time) erro
 	}
 	t.dead -= int64(len(seqs))
 	t.bytes -= size
-	return t.dropContent(seqs)
+	return errors.Join(t.dropPayloads(seqs), t.dropDetails(seqs))
 }

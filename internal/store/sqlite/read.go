@@ -108,6 +108,24 @@ func scanJobs(rows *sql.Rows, f func(r *row, history string) error) error {
 	return nil
 }
 
+// hotJobs reads the rows of a query that selects hotColumns.
+func (t *tx) hotJobs(query string, args ...any) ([]*row, error) {
+	rows, err := t.w.query(query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading jobs: %w", err)
+	}
+	defer rows.Close()
+	var list []*row
+	for rows.Next() {
+		r := &row{}
+		if err := rows.Scan(r.hot()...); err != nil {
+			return nil, fmt.Errorf("reading a job: %w", err)
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
 // number reads one number, 0 when there is no row.
 func (t *tx) number(query string, args ...any) (n int64, err error) {
 	st, err := t.w.stmt(query)

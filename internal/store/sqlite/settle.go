@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	sqlByID = inList(`select ` + rowColumns + `, '' from jobs j where j.id in %s`)
+	sqlByID = inList(`select ` + hotColumns + ` from jobs j where j.id in %s`)
 
 	sqlSucceed = inList(`update jobs set state = 2, token = 0, lease_until = 0, finished_at = ?, expires_at = ?, bytes = 0 where seq in %s`)
 
@@ -90,10 +90,11 @@ func (t *tx) byID(ss []queue.Settlement) (map[string]*row, error) {
 	}
 	held := make(map[string]*row, len(ids))
 	err := padded(ids, func(_ []string, args []any) error {
-		return t.eachJob(sqlByID[len(args)], args, func(r *row, _ string) error {
+		rows, err := t.hotJobs(sqlByID[len(args)], args...)
+		for _, r := range rows {
 			held[r.id] = r
-			return nil
-		})
+		}
+		return err
 	})
 	return held, err
 }
@@ -104,9 +105,13 @@ func (t *tx) succeed(p queue.Policy, done []*row, now queue.Time) error {
 		return nil
 	}
 	seqs := make([]int64, len(done))
+	var failedBefore []int64
 	outcomes := outcomes{}
 	for i, r := range done {
 		seqs[i] = r.seq
+		if r.firstFailedAt != 0 || r.redrive != 0 {
+			failedBefore = append(failedBefore, r.seq)
+		}
 		t.bytes -= r.bytes
 		outcomes.add(t.s, r, itemDelivered, r.attempts > 1)
 	}
@@ -117,7 +122,10 @@ func (t *tx) succeed(p queue.Policy, done []*row, now queue.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := t.dropContent(seqs); err != nil {
+	if err := t.dropPayloads(seqs); err != nil {
+		return err
+	}
+	if err := t.dropDetails(failedBefore); err != nil {
 		return err
 	}
 	t.leased -= int64(len(done))
@@ -125,13 +133,13 @@ func (t *tx) succeed(p queue.Policy, done []*row, now queue.Time) error {
 	return t.writeOutcomes(outcomes)
 }
 
-// dropContent deletes payloads and histories.
-func (t *tx) dropContent(seqs []int64) error {
+func (t *tx) dropPayloads(seqs []int64) error { return t.drops(sqlDropPayloads, seqs) }
+
+func (t *tx) dropDetails(seqs []int64) error { return t.drops(sqlDropDetails, seqs) }
+
+func (t *tx) drops(q queries, seqs []int64) error {
 	return padded(seqs, func(_ []int64, args []any) error {
-		if _, err := t.exec(sqlDropPayloads[len(args)], args...); err != nil {
-			return err
-		}
-		_, err := t.exec(sqlDropDetails[len(args)], args...)
+		_, err := t.exec(q[len(args)], args...)
 		return err
 	})
 }

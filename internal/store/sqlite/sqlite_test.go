@@ -27,4 +27,6 @@ func TestConformance(t *testing.T) { storetest.Run(t, harness) }
 
 func TestOneOwner(t *testing.T) { storetest.OneOwner(t, harness) }
 
-func TestCrash(t *testing.T) { storetest.Crash(t, harness, storetest.CrashOptions{Jobs: 400, Kills: 8}) }
+func TestCrash(t *testing.T) {
+	storetest.Crash(t, harness, storetest.CrashOptions{Jobs: 400, Kills: 8})
+}
