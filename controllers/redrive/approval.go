@@ -61,7 +61,7 @@ func (p *pass) require(guardedFrom time.Time) requirement {
 		min:         max(int(policy.MinApprovals), p.floor.minApprovals, 1),
 		plannedAt:   p.plan.Summary.PlannedAt.Std(),
 		now:         p.plan.Now.Std(),
-		ttl:         policy.ApprovalTTL.Duration,
+		ttl:         approvalTTL(p.rq),
 		guardedFrom: guardedFrom,
 	}
 	if p.forbidsSelfApproval() {

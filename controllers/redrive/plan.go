@@ -1,9 +1,11 @@
 package redrive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -58,14 +60,18 @@ func (p *pass) planFailed(ctx context.Context, err error) *outcome {
 	var invalid *queue.InvalidError
 	switch {
 	case errors.As(err, &refused) && refused.Reason == queue.RedriveAlreadyExecuted:
-		return waiting(v1alpha1.ReasonAlreadyExecuted,
-			"a Redrive of this name and spec has released jobs before, and runs only once; to replay more, make one of another name", 0)
+		return alreadyExecuted()
 	case errors.As(err, &refused):
 		return stalled(v1alpha1.ReasonPlanRefused, refused.Error())
 	case errors.As(err, &invalid):
 		return stalled(v1alpha1.ReasonPlanRefused, invalid.Error())
 	}
 	return p.unreachable(ctx, err)
+}
+
+func alreadyExecuted() *outcome {
+	return waiting(v1alpha1.ReasonAlreadyExecuted,
+		"a Redrive of this name and spec has released jobs before, and runs only once; to replay more, make one of another name", 0)
 }
 
 // adopt takes what the worker says, if it speaks of this Redrive and this queue.
@@ -101,14 +107,19 @@ func (p *pass) lapse(context.Context) (*outcome, error) {
 	}
 	return lost(v1alpha1.ReasonPlanExpired, fmt.Sprintf(
 		"the plan was not approved and started within %s (redrivePolicy.approvalTTL); make a new Redrive",
-		p.rq.Spec.RedrivePolicy.ApprovalTTL.Duration)), nil
+		approvalTTL(p.rq))), nil
 }
 
 // expiry is when the plan lapses without its approvals, on the store's clock.
 func (p *pass) expiry() queue.Time { return expiry(*p.plan, p.rq) }
 
 func expiry(plan queue.Redrive, rq *v1alpha1.RetryQueue) queue.Time {
-	return plan.Summary.PlannedAt.Add(queue.MillisOf(rq.Spec.RedrivePolicy.ApprovalTTL.Duration))
+	return plan.Summary.PlannedAt.Add(queue.MillisOf(approvalTTL(rq)))
+}
+
+// approvalTTL is how long a plan waits for its approvals, and how long an approval counts.
+func approvalTTL(rq *v1alpha1.RetryQueue) time.Duration {
+	return cmp.Or(rq.Spec.RedrivePolicy.ApprovalTTL.Duration, 24*time.Hour)
 }
 
 // compare holds a plan that the queue, as it is now, would not allow or would send elsewhere.

@@ -90,7 +90,7 @@ func (v *prover) probe(ctx context.Context, namespace string) error {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
 		return nil
 	}
-	return fmt.Errorf("trying whether a false approval is denied: %w", err)
+	return fmt.Errorf("trying whether a false approval is denied: %w; if something is missing, %s", err, mend)
 }
 
 // inspect compares every policy and binding with the shipped one.

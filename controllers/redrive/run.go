@@ -55,6 +55,8 @@ func (p *pass) renew(ctx context.Context) (*outcome, error) {
 	got, err := p.give(ctx, permitFor)
 	var refused *queue.RedriveError
 	switch {
+	case errors.As(err, &refused) && refused.Reason == queue.RedriveAlreadyExecuted:
+		return alreadyExecuted(), nil
 	case errors.As(err, &refused):
 		return &outcome{again: true, after: watchAfter}, nil // the plan is not what it was a moment ago: observe again
 	case err != nil:
