@@ -96,6 +96,8 @@ func (r *run) await(finished <-chan struct{}) bool {
 func (r *run) claimLoop() {
 	w, failures := r.w, 0
 	for r.claiming.Err() == nil {
+		w.changed.clear() // what was raised till now is answered by this claim
+		w.woken.clear()
 		s := w.settings.Load()
 		n := w.room(s)
 		// Not cancelled by the drain: what the store has leased by then is better sent than lost.

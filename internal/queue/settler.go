@@ -120,7 +120,7 @@ func (s *settler) gather(carried []unsettled) (batch, rest []unsettled, more boo
 // flush settles one batch, with tries as long as leases live.
 func (s *settler) flush(batch []unsettled) {
 	defer s.w.slots.settled(len(batch))
-	for failures := 0; len(batch) > 0; {
+	for failures := 0; len(batch) > 0 && s.ctx.Err() == nil; {
 		err := s.w.settle(s.ctx, batch, failures > 0)
 		if err == nil {
 			return

@@ -146,3 +146,10 @@ func (s signal) raise() {
 	default:
 	}
 }
+
+func (s signal) clear() {
+	select {
+	case <-s:
+	default:
+	}
+}
