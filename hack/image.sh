@@ -7,5 +7,5 @@ mkdir -p "$(dirname "$archive")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CGO_ENABLED=0
-go build -trimpath -ldflags "-s -w -X main.version=${VERSION:-dev}" -o "$work/$(basename "$package")" "$package"
+go build -ldflags "-s -w -X main.version=${VERSION:-dev}" -o "$work/$(basename "$package")" "$package"
 go run ./hack/cluster/cmd/image -tag "$tag" -user 65532 -o "$archive" "$work/$(basename "$package")"

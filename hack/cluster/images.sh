@@ -5,7 +5,7 @@ set -euo pipefail
 mkdir -p "$RQ_BIN" "$RQ_IMAGES"
 cd "$repo"
 for c in image pki pause provisioner; do
-  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$RQ_BIN/rq-$c" "./hack/cluster/cmd/$c"
+  CGO_ENABLED=0 go build -ldflags '-s -w' -o "$RQ_BIN/rq-$c" "./hack/cluster/cmd/$c"
 done
 rq-image -tag retryqueue.local/pause:1 -user 65535 -o "$RQ_IMAGES/pause.tar" "$RQ_BIN/rq-pause"
 rq-image -tag retryqueue.local/coredns:1 -o "$RQ_IMAGES/coredns.tar" "$RQ_BIN/coredns"

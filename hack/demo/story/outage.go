@@ -81,7 +81,11 @@ func (s *Story) ordersAndOutage(ctx context.Context) error {
 	}{
 		{120, func() error { return s.mode(ctx, shop.Mode{DelayMillis: 300}) }},
 		{180, func() error { return s.fail(ctx) }},
-		{330, func() error { return s.killWorker(ctx) }},
+		// A forced deletion still gives a process about two seconds, in which the worker would finish what
+		// it has in flight; a service that hangs for longer makes the kill cost attempts.
+		{330, func() error { return s.mode(ctx, shop.Mode{DelayMillis: 4000, Status: http.StatusServiceUnavailable}) }},
+		{350, func() error { return s.killWorker(ctx) }},
+		{365, func() error { return s.mode(ctx, shop.Mode{DelayMillis: 400, Status: http.StatusServiceUnavailable}) }},
 		{orders, func() error { return nil }},
 	} {
 		if err := s.accepted(ctx, event.accepted); err != nil {
@@ -104,12 +108,12 @@ func (s *Story) mode(ctx context.Context, m shop.Mode) error {
 }
 
 func (s *Story) fail(ctx context.Context) error {
-	if err := s.mode(ctx, shop.Mode{DelayMillis: 50, Status: http.StatusServiceUnavailable}); err != nil {
+	if err := s.mode(ctx, shop.Mode{DelayMillis: 400, Status: http.StatusServiceUnavailable}); err != nil {
 		return err
 	}
 	report, err := s.report(ctx)
 	s.outage.failedAt = report.Now
-	s.say("   The service slowed down to 300 ms and now answers 503.")
+	s.say("   The service slowed down to 300 ms and now answers 503 after 400 ms.")
 	return err
 }
 

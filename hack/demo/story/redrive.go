@@ -122,7 +122,7 @@ func (s *Story) replay(ctx context.Context) error {
 		if !restarted && p != nil && p.Delivered >= r.Status.Plan.Selected/4 {
 			restarted = true
 			s.say("   %d of %d are delivered. $ kubectl -n %s delete pod (the manager's)", p.Delivered, r.Status.Plan.Selected, systemNamespace)
-			if _, err := s.kubectl(ctx, "", "-n", systemNamespace, "delete", "pod", "-l", "app.kubernetes.io/component=manager", "--wait=false"); err != nil {
+			if _, err := s.kubectl(ctx, "", "-n", systemNamespace, "delete", "pod", "-l", "app.kubernetes.io/name=retryqueue-manager", "--wait=false"); err != nil {
 				return false, "", err
 			}
 		}
