@@ -15,7 +15,7 @@ const (
 		left join jobs j on j.seq = i.job and j.state = 3 and j.dead_seq = i.dead_seq
 		where i.rid = ? and i.pos between ? and ? and i.state = 0 order by i.pos limit ?`
 
-	sqlTried = `select i.state, count(*) from (select state from redrive_items where rid = ? and state in (2, 3, 4) order by pos desc limit ?) i
+	sqlTried = `select i.state, count(*) from (select state from redrive_items indexed by redrive_items_tried where rid = ? and state in (2, 3, 4) order by pos desc limit ?) i
 		group by i.state`
 
 	sqlSetAdvance = `update redrives set held = ?, message = ?, next_pos = ?, pace = ?, waited = ?, started_at = ?,

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +33,12 @@ type space struct {
 	reserve  int64
 	freed    bool  // the reserve is gone: the disk was full
 	written  int64 // bytes into the log since the last checkpoint
+	refused  bool  // something was refused since; a checkpoint might mend that
+	tried    queue.Time
 }
+
+// retryEvery is how often a shortage is looked into again.
+const retryEvery = queue.Millis(1000)
 
 func newSpace(o Options) *space {
 	sp := &space{path: o.Path, limit: o.SizeLimit, walLimit: o.hooks.walLimit, reserve: o.Reserve}
@@ -51,6 +54,12 @@ func (sp *space) admit(t *tx, k kind) error {
 	if k == kindOther {
 		return nil
 	}
+	err := sp.check(t, k)
+	sp.refused = sp.refused || err != nil
+	return err
+}
+
+func (sp *space) check(t *tx, k kind) error {
 	wal := sp.wal()
 	if k == kindAccept && wal > sp.walLimit {
 		return fmt.Errorf("%w: the write-ahead log has %d MiB, because a long read or a slow disk keeps it from being emptied", queue.ErrStorageFull, wal>>20)
@@ -100,12 +109,13 @@ func (sp *space) wal() int64 {
 }
 
 // free gives the reserve back to the disk, and says whether there was one.
-func (sp *space) free(log *slog.Logger) bool {
+func (sp *space) free(s *Store) bool {
 	first := !sp.freed
 	sp.freed = true
+	sp.tried, _ = s.clock.read()
 	err := os.Remove(sp.reserveFile())
 	if first {
-		log.Error("the disk is full: freed the reserve, so that running work can be settled", "event", "storage_full", "error", err)
+		s.log.Error("the disk is full: freed the reserve, so that running work can be settled", "event", "storage_full", "error", err)
 	}
 	return err == nil
 }
@@ -140,24 +150,27 @@ func (sp *space) refill() error {
 func (sp *space) reserveFile() string { return sp.path + ".reserve" }
 
 // checkpoint copies the log into the file after every checkpointEvery bytes, and cuts the log when it has grown.
+// When work was refused it looks, now and then, whether that can be mended.
 func (s *Store) checkpoint() {
 	sp := s.space
 	sp.written += s.write.pagesWritten() * pageSize
-	if sp.written < checkpointEvery && !(sp.freed && sp.written > 0) {
+	now, _ := s.clock.read()
+	if sp.written < checkpointEvery && !(sp.refused && now.Sub(sp.tried) >= retryEvery) {
 		return
 	}
-	sp.written = 0
 	mode := "pragma wal_checkpoint(passive)"
-	if sp.wal() > truncateAbove || sp.freed {
+	if sp.refused || sp.wal() > truncateAbove {
 		mode = "pragma wal_checkpoint(truncate)"
 	}
+	sp.written, sp.refused, sp.tried = 0, false, now
 	if err := s.write.checkpoint(mode); err != nil {
 		s.log.Warn("checkpoint failed", "event", "checkpoint_failed", "error", err)
 	}
-	if sp.freed {
-		if err := sp.refill(); err != nil && !errors.Is(err, queue.ErrStorageFull) && !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warn("no room for the reserve", "event", "reserve_missing", "error", err)
-		}
+	if !sp.freed {
+		return
+	}
+	if err := sp.refill(); err != nil {
+		s.log.Warn("no room for the reserve", "event", "reserve_missing", "error", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Store) collect(first *op) []*op {
 // commitAll runs a batch in one transaction and answers every operation of it.
 func (s *Store) commitAll(batch []*op) {
 	err := s.attempt(batch)
-	if isFull(err) && s.space.free(s.log) {
+	if isFull(err) && s.space.free(s) {
 		for _, o := range batch {
 			o.err = nil
 		}
