@@ -22,6 +22,9 @@ type CrashOptions struct {
 	Kills int // of the worker, at random points
 }
 
+// crashLimit is many times what a crash test takes.
+const crashLimit = 3 * time.Minute
+
 // Crash kills a worker process with SIGKILL at random points while jobs flow to a target that fails now and
 // then. The target keeps a log of its own, against which the store is checked at the end: nothing accepted is
 // lost, no job starts more often than its budget, and every job ends Succeeded or Dead with its cause.
@@ -37,7 +40,10 @@ func Crash(t *testing.T, h Harness, o CrashOptions) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	kills := 0
-	for {
+	for begun := time.Now(); ; {
+		if time.Since(begun) > crashLimit {
+			t.Fatalf("not done after %s and %d kills", crashLimit, kills)
+		}
 		cmd := child(t, "worker", data, envTarget+"="+server.URL, epoch)
 		if err := cmd.Start(); err != nil {
 			t.Fatalf("starting the worker: %v", err)
@@ -46,7 +52,10 @@ func Crash(t *testing.T, h Harness, o CrashOptions) {
 			wait := time.Duration(rng.IntN(4000)) * time.Microsecond
 			target.after(3+rng.IntN(50), func() { time.AfterFunc(wait, func() { _ = cmd.Process.Kill() }) })
 		}
-		if !wasKilled(t, cmd) {
+		limit := time.AfterFunc(crashLimit, func() { _ = cmd.Process.Kill() })
+		killed := wasKilled(t, cmd)
+		limit.Stop()
+		if !killed {
 			break
 		}
 		kills++
@@ -128,6 +137,7 @@ func (c *crashTarget) deliver(id string) int {
 	c.starts[id]++
 	status := http.StatusOK
 	switch kind := int(id[len(id)-1] - '0'); {
+	case c.starts[id] > crashPolicy().MaxAttempts: // too often already: let it end, the check will tell
 	case kind == 0:
 		status = http.StatusUnprocessableEntity
 	case kind == 1, kind <= 4 && c.starts[id] < kind:
