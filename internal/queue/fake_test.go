@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -89,7 +90,7 @@ func (s *fakeStore) on(op string, f func() error) {
 	s.hook[op] = f
 }
 
-func (s *fakeStore) Claim(_ context.Context, p Policy, c ClaimRequest) (Claimed, error) {
+func (s *fakeStore) Claim(ctx context.Context, p Policy, c ClaimRequest) (Claimed, error) {
 	out := Claimed{Now: now(), Deaths: Deaths{}}
 	s.mu.Lock()
 	s.claims = append(s.claims, c)
@@ -113,7 +114,10 @@ func (s *fakeStore) Claim(_ context.Context, p Policy, c ClaimRequest) (Claimed,
 		}
 	}
 	s.mu.Unlock()
-	return out, s.enter("claim") // the answer may take its time
+	if err := s.enter("claim"); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
+		return out, err // late ones as well: the answer may have been on its way
+	}
+	return Claimed{}, ctx.Err()
 }
 
 func (s *fakeStore) Settle(_ context.Context, p Policy, list []Settlement) (Settled, error) {

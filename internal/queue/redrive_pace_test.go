@@ -216,6 +216,16 @@ func TestPaceGivesNoCreditForTimeHeld(t *testing.T) {
 	}
 }
 
+func TestPaceStartsWithTheBurstWhateverHeldItBefore(t *testing.T) {
+	t.Parallel()
+	s := newReplay(Rate{Jobs: 10, Per: 1000, Burst: 5}, 100)
+	s.advance(t, HeldQueueSuspended)
+	s.now += 100
+	if out := s.advance(t, ""); len(out.At) != 5 {
+		t.Errorf("released %d at first", len(out.At))
+	}
+}
+
 func TestPaceFollowsAClockThatGoesBack(t *testing.T) {
 	t.Parallel()
 	s := newReplay(Rate{Jobs: 10, Per: 1000, Burst: 5}, 1000)

@@ -50,7 +50,7 @@ func TestAbortVerdict(t *testing.T) {
 		"too many dead of too few finished":        {AbortCount{Died: 5, Delivered: 14, Failing: 1}, VerdictHold},
 		"dead are a share of the finished ones":    {AbortCount{Died: 5, Delivered: 15, Failing: 80}, VerdictFail},
 		"failing ones do not abort":                {AbortCount{Died: 4, Delivered: 16, Failing: 80}, VerdictHold},
-		"the share is not rounded in their favour": {AbortCount{Died: 21, Delivered: 79}, VerdictFail},
+		"the share is not rounded in their favour": {AbortCount{Died: 41, Delivered: 159}, VerdictFail},
 	}
 	for name, tt := range tests {
 		if got := AbortVerdict(a, tt.count); got != tt.want {
