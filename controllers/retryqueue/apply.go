@@ -65,9 +65,9 @@ func (p *pass) apply(ctx context.Context, c child, have client.Object, a, last a
 	p.remember(kind, a)
 	switch {
 	case have == nil:
-		p.note(normal, eventCreated, "Create", fmt.Sprintf("made %s %s", kind, name))
+		p.noteChild(eventCreated, "Create", fmt.Sprintf("made %s %s", kind, name), c.want)
 	case !c.quiet && changed(have, a) && a.version != last.version:
-		p.note(normal, eventUpdated, "Update", fmt.Sprintf("updated %s %s", kind, name))
+		p.noteChild(eventUpdated, "Update", fmt.Sprintf("updated %s %s", kind, name), c.want)
 	}
 	return nil, nil
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -33,10 +34,18 @@ const (
 )
 
 // note is an event that waits until the status says the same.
-type note struct{ kind, reason, action, message string }
+type note struct {
+	kind, reason, action, message string
+	related                       runtime.Object // nil, or the child that it is about
+}
 
 func (p *pass) note(kind, reason, action, message string) {
-	p.notes = append(p.notes, note{kind, reason, action, message})
+	p.notes = append(p.notes, note{kind: kind, reason: reason, action: action, message: message})
+}
+
+// noteChild is note about a child. Events that differ in their message only would become one, with the first's.
+func (p *pass) noteChild(reason, action, message string, child runtime.Object) {
+	p.notes = append(p.notes, note{kind: normal, reason: reason, action: action, message: message, related: child})
 }
 
 // noteTransitions tells what came to be since the status was last written, and not what merely still is.
@@ -67,7 +76,7 @@ const maxNote = 1024
 
 func (p *pass) tell() {
 	for _, n := range p.notes {
-		p.events.Eventf(p.rq, nil, n.kind, n.reason, n.action, "%s", n.message[:min(len(n.message), maxNote-1)])
+		p.events.Eventf(p.rq, n.related, n.kind, n.reason, n.action, "%s", n.message[:min(len(n.message), maxNote-1)])
 	}
 }
 

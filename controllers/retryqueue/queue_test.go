@@ -230,7 +230,7 @@ func TestAChangeOfPolicyIsPushedAndRestartsNothing(t *testing.T) {
 	if m := after["ConfigMap"].(*corev1.ConfigMap).Data[manifestKey]; !strings.Contains(m, "maxAttempts: 3") {
 		t.Errorf("the ConfigMap lags behind:\n%s", m)
 	}
-	happened(t, rq, eventConfigured, fmt.Sprintf("generation %d", rq.Generation))
+	happened(t, rq, eventConfigured, "took the changed spec")
 
 	edit(t, rq, func(s *v1alpha1.RetryQueueSpec) { s.Suspend = true })
 	reads(t, rq, "Current", v1alpha1.ReasonSuspended)

@@ -103,7 +103,7 @@ func (p *pass) push(ctx context.Context, admin workerapi.Admin) (*verdict, error
 	case got.Generation != p.rq.Generation:
 		return waiting(v1alpha1.ReasonConfigPending, "the worker does not run this generation yet").in(waitAfter), nil
 	}
-	p.note(normal, eventConfigured, "Configure", fmt.Sprintf("the worker runs generation %d", p.rq.Generation))
+	p.note(normal, eventConfigured, "Configure", "the worker took the changed spec without a restart")
 	return nil, nil
 }
 

@@ -56,6 +56,11 @@ func (k *kubelet) run(t *testing.T, rq *v1alpha1.RetryQueue) *fakeWorker {
 	t.Helper()
 	g := NewWithT(t)
 	ns := rq.Namespace
+	g.Eventually(func() bool { // the objects are those of this generation
+		var now v1alpha1.RetryQueue
+		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(rq), &now)
+		return err == nil && now.Status.ObservedGeneration == now.Generation
+	}).WithTimeout(wait).Should(BeTrue())
 	var d appsv1.Deployment
 	var cm corev1.ConfigMap
 	var s corev1.Secret
