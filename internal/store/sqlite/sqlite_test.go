@@ -28,5 +28,5 @@ func TestConformance(t *testing.T) { storetest.Run(t, harness) }
 func TestOneOwner(t *testing.T) { storetest.OneOwner(t, harness) }
 
 func TestCrash(t *testing.T) {
-	storetest.Crash(t, harness, storetest.CrashOptions{Jobs: 400, Kills: 8})
+	storetest.Crash(t, harness, storetest.CrashOptions{Jobs: 2000, Kills: 50})
 }
