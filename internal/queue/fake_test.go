@@ -30,8 +30,9 @@ type fakeStore struct {
 
 type fakeJob struct {
 	Job
-	token int64
-	until Time
+	token     int64
+	until     Time
+	backwards bool // its settle finds the clock before the claim
 }
 
 func newFakeStore() *fakeStore {
@@ -147,6 +148,9 @@ func (s *fakeStore) settleOne(p Policy, st Settlement, deaths Deaths) error {
 	j := s.jobs[st.ID]
 	if j.token != st.Token {
 		return ErrLeaseLost
+	}
+	if j.backwards {
+		return ErrClockBackwards
 	}
 	d, err := Decide(p, Budget{Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Deadline: j.Deadline}, st.Result, now(), 1)
 	if err != nil {

@@ -93,7 +93,7 @@ func (w *Worker) deliver(stopping context.Context, t task) (r Result) {
 	return r
 }
 
-// KindUnknown: nobody can tell what became of the attempt.
+// KindUnknown is the kind of a failure of which nobody can tell what it came to.
 const KindUnknown = "Unknown"
 
 func unknown(message string) Result {

@@ -82,7 +82,7 @@ func (w *Worker) SetSettings(s Settings) error {
 // Wake says that a job may have fallen due: call it after Accept. It never blocks.
 func (w *Worker) Wake() { w.woken.raise() }
 
-// ErrDrainIncomplete: attempts were still running when the worker had to stop; their leases will run out.
+// ErrDrainIncomplete says that attempts were still running when the worker had to stop; their leases will run out.
 var ErrDrainIncomplete = errors.New("attempts were still running")
 
 // Run works until ctx is done, then drains: it claims nothing more, lets what is in flight finish (at most until

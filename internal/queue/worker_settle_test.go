@@ -63,6 +63,18 @@ func TestWorkerSettles(t *testing.T) {
 			b.wantIn(Succeeded, 1)
 			b.drained(stop)
 		},
+		"one that finds the clock before its claim is counted and left": func(t *testing.T) {
+			b := newBench(t, succeed)
+			b.store.add(0, "a", "b")
+			b.store.set("a", func(j *fakeJob) { j.backwards = true })
+			stop := b.run()
+			let(10 * time.Millisecond)
+			b.want("backwards", 1)
+			b.want("lost", 0)
+			b.wantIn(Leased, 1)
+			b.wantIn(Succeeded, 1)
+			b.drained(stop)
+		},
 		"a call that fails is tried again": func(t *testing.T) {
 			b := newBench(t, succeed)
 			b.store.hook["settle"] = func() error { return errDown }
