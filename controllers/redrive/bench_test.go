@@ -195,6 +195,14 @@ func ready(rd *v1alpha1.Redrive) string {
 	return meta.FindStatusCondition(rd.Status.Conditions, v1alpha1.ConditionReady).Message
 }
 
+// readyReason is the reason of Ready; empty before the first pass.
+func readyReason(rd *v1alpha1.Redrive) string {
+	if c := meta.FindStatusCondition(rd.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
 // touch makes the controller look again.
 func (b *bench) touch(rd *v1alpha1.Redrive) {
 	b.t.Helper()

@@ -16,16 +16,11 @@ const (
 	renewAfter = queue.Millis(20_000)
 )
 
-// suspended holds a Redrive that a person has suspended. Withdrawing also gives the canary a new chance, so it is
-// done for one that is held by its canary even when its permission has lapsed.
-func (p *pass) suspended(ctx context.Context) (*outcome, error) {
+// suspended holds a Redrive that a person has suspended. The end of the pass withdraws the permission, which also gives
+// an undecided canary a new chance.
+func (p *pass) suspended(context.Context) (*outcome, error) {
 	if !p.rd.Spec.Suspend {
 		return nil, nil
-	}
-	if p.plan.Held == queue.HeldCanaryInconclusive && !live(*p.plan) {
-		if _, err := p.give(ctx, 0); err != nil {
-			return p.unreachable(ctx, err), nil
-		}
 	}
 	return waiting(v1alpha1.ReasonSuspended, "suspended by spec.suspend; nothing is released", idleAfter), nil
 }

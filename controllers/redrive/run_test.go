@@ -93,7 +93,8 @@ func TestSelfApprovalWhereTheQueueAllowsItAndTheClusterDoesNot(t *testing.T) {
 	b.await(rd, v1alpha1.ReasonAwaitingApproval)
 	b.approve(bob, rd)
 	b.approve(alice, rd)
-	NewWithT(t).Eventually(func() string { return ready(b.get(rd)) }, patience).Should(HavePrefix("1 of 2 approvals"))
+	NewWithT(t).Eventually(func() string { return ready(b.get(rd)) }, patience).Should(And(
+		HavePrefix("1 of 2 approvals"), ContainSubstring("is by the one who made the Redrive")))
 	stop()
 	b.start()
 	b.awaitWhile(rd, v1alpha1.ReasonComplete, b.w.delivering())
@@ -313,15 +314,17 @@ func TestTwoManagersAtOnceDoNoHarm(t *testing.T) {
 	}
 }
 
+// only picks jobs by id.
+func only(ids ...string) func(*v1alpha1.Redrive) {
+	return func(rd *v1alpha1.Redrive) { rd.Spec.Selector = &v1alpha1.DeadSelector{IDs: ids} }
+}
+
 func TestOneRedriveOfAQueueRunsAtATime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 20)
 	b.start()
-	half := func(ids ...string) func(*v1alpha1.Redrive) {
-		return func(rd *v1alpha1.Redrive) { rd.Spec.Selector = &v1alpha1.DeadSelector{IDs: ids} }
-	}
-	one := b.redrive("one", half("job-000", "job-001", "job-002", "job-003", "job-004", "job-005", "job-006", "job-007"))
-	two := b.redrive("two", half("job-010", "job-011"))
+	one := b.redrive("one", only("job-000", "job-001", "job-002", "job-003", "job-004", "job-005", "job-006", "job-007"))
+	two := b.redrive("two", only("job-010", "job-011"))
 	b.await(one, v1alpha1.ReasonAwaitingApproval)
 	b.await(two, v1alpha1.ReasonAwaitingApproval)
 	b.approve(alice, one)
@@ -498,4 +501,95 @@ func TestApprovalsAndRedrivesFromBeforeThePolicy(t *testing.T) {
 	if b.permitted(rd) {
 		t.Error("permitted by an approval that admission did not check")
 	}
+}
+
+func TestTwoManagersLetOneOfTwoRedrivesIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 20)
+	b.start()
+	b.start()
+	first := b.redrive("first", only("job-000", "job-001", "job-002", "job-003", "job-004", "job-005", "job-006"))
+	second := b.redrive("second", only("job-010", "job-011", "job-012", "job-013", "job-014", "job-015", "job-016"))
+	b.await(first, v1alpha1.ReasonAwaitingApproval)
+	b.await(second, v1alpha1.ReasonAwaitingApproval)
+	b.approve(alice, first)
+	b.approve(alice, second)
+	reasons := func() []string {
+		one, two := b.get(first), b.get(second)
+		return []string{readyReason(one), readyReason(two)}
+	}
+	NewWithT(t).Eventually(reasons, patience, 20*time.Millisecond).Should(
+		ConsistOf(v1alpha1.ReasonReleasing, v1alpha1.ReasonWaitingForRedrive))
+	if b.permitted(first) == b.permitted(second) {
+		t.Errorf("both permitted: %t", b.permitted(first))
+	}
+	b.awaitWhile(first, v1alpha1.ReasonComplete, b.w.delivering())
+	b.awaitWhile(second, v1alpha1.ReasonComplete, b.w.delivering())
+}
+
+// TestAnotherControllerMayLetInAnotherRedriveMeanwhile has another controller permit and start the first Redrive in the
+// very moment between this one's look at the queue and its permission for the second.
+func TestAnotherControllerMayLetInAnotherRedriveMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 20)
+	b.start()
+	first := b.redrive("first", only("job-000", "job-001", "job-002", "job-003", "job-004", "job-005", "job-006"))
+	second := b.redrive("second", only("job-010", "job-011"))
+	hash := b.await(first, v1alpha1.ReasonAwaitingApproval).Status.Plan.Hash
+	b.await(second, v1alpha1.ReasonAwaitingApproval)
+	b.w.beforePermit(func() {
+		_, err := b.w.store.PermitRedrive(t.Context(), queue.RedrivePermit{UID: string(first.UID), Hash: hash, For: permitFor})
+		b.w.must(err)
+		b.w.releasing()()
+	})
+	b.approve(alice, second)
+	b.await(second, v1alpha1.ReasonWaitingForRedrive)
+	if b.permitted(second) || !b.permitted(first) || b.released(second) != 0 {
+		t.Errorf("first permitted %t, second %t, with %d jobs released", b.permitted(first), b.permitted(second), b.released(second))
+	}
+	NewWithT(t).Eventually(func() map[string]string { return b.eventsOf(second) }, patience).Should(And(
+		HaveKey(v1alpha1.ReasonWaitingForRedrive), Not(HaveKey(v1alpha1.ReasonReleasing))))
+}
+
+func TestAnUndecidedCanaryGetsAnotherChance(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 10)
+	stop := b.start()
+	rd := b.redrive("inc-42", func(rd *v1alpha1.Redrive) {
+		two := int64(2)
+		rd.Spec.Canary = &v1alpha1.Canary{Jobs: &two, Timeout: &metav1.Duration{Duration: 10 * time.Second}}
+	})
+	b.await(rd, v1alpha1.ReasonAwaitingApproval)
+	b.approve(alice, rd)
+	b.await(rd, v1alpha1.ReasonReleasing)
+	b.awaitWhile(rd, v1alpha1.ReasonCanaryInconclusive, b.w.releasing())
+	b.patch(rd, func(rd *v1alpha1.Redrive) { rd.Spec.Suspend = true })
+	b.awaitWhile(rd, v1alpha1.ReasonSuspended, b.w.releasing())
+	b.patch(rd, func(rd *v1alpha1.Redrive) { rd.Spec.Suspend = false })
+	b.await(rd, v1alpha1.ReasonReleasing)
+
+	b.awaitWhile(rd, v1alpha1.ReasonCanaryInconclusive, b.w.releasing())
+	stop() // and its permission lapses
+	b.w.clock.Advance(2 * permitFor)
+	b.w.releasing()()
+	b.patch(rd, func(rd *v1alpha1.Redrive) { rd.Spec.Suspend = true })
+	b.start()
+	b.await(rd, v1alpha1.ReasonSuspended)
+	b.patch(rd, func(rd *v1alpha1.Redrive) { rd.Spec.Suspend = false })
+	b.await(rd, v1alpha1.ReasonReleasing)
+	b.awaitWhile(rd, v1alpha1.ReasonComplete, b.w.delivering())
+}
+
+func TestASuspendedQueueHoldsIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 3)
+	b.start()
+	rd := b.redrive("inc-42")
+	b.await(rd, v1alpha1.ReasonAwaitingApproval)
+	b.approve(alice, rd)
+	b.awaitWhile(rd, v1alpha1.ReasonQueueSuspended, func() { b.w.tickBehind(queue.HeldQueueSuspended, succeeded) })
+	if n := b.released(rd); n != 0 {
+		t.Errorf("%d jobs were released into a suspended queue", n)
+	}
+	b.awaitWhile(rd, v1alpha1.ReasonComplete, b.w.delivering())
 }

@@ -27,6 +27,7 @@ type worker struct {
 	mu     sync.Mutex
 	down   bool                 // does not answer
 	forged func(*queue.Redrive) // changes what it answers
+	once   func()               // runs before the next permission
 	buried int
 	spent  map[string]int // released jobs seen by the loop, by id
 }
@@ -77,6 +78,16 @@ var (
 	succeeded = queue.Result{Outcome: queue.OutcomeSucceeded}
 	permanent = queue.Result{Outcome: queue.OutcomePermanent, Failure: &queue.Failure{Kind: "HTTPStatus", HTTPStatus: 422, Message: "invalid"}}
 )
+
+// releasing is a tick in which nobody takes what is released.
+func (w *worker) releasing() func() {
+	return func() {
+		w.t.Helper()
+		w.clock.Advance(100)
+		_, err := w.store.AdvanceRedrives(w.t.Context(), testPolicy, "")
+		w.must(err)
+	}
+}
 
 // work claims what is due and settles it with r.
 func (w *worker) work(r queue.Result) {
@@ -129,6 +140,12 @@ func (w *worker) forge(f func(*queue.Redrive)) {
 	w.forged = f
 }
 
+func (w *worker) beforePermit(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.once = f
+}
+
 // answer makes a call as the admin API would.
 func (w *worker) answer(call func() (queue.Redrive, error)) (queue.Redrive, error) {
 	w.mu.Lock()
@@ -149,6 +166,15 @@ func (w *worker) PlanRedrive(ctx context.Context, r queue.RedriveSpec) (queue.Re
 }
 
 func (w *worker) PermitRedrive(ctx context.Context, p queue.RedrivePermit) (queue.Redrive, error) {
+	w.mu.Lock()
+	once := w.once
+	if p.For > 0 {
+		w.once = nil
+	}
+	w.mu.Unlock()
+	if once != nil && p.For > 0 {
+		once()
+	}
 	return w.answer(func() (queue.Redrive, error) { return w.store.PermitRedrive(ctx, p) })
 }
 
