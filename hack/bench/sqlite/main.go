@@ -132,6 +132,9 @@ func flatness(ctx context.Context, root string, r *report) error {
 	r.note("claim of 10 with 1,000 waiting", "ms", small)
 	r.note(fmt.Sprintf("claim of 10 with %d waiting, %d dead", stats.Pending, stats.Dead), "ms", large)
 	r.atMost("slowdown of a claim", "x", large/small, mostSlowdown)
+	if err := b.redrive(ctx, r, stats.Dead); err != nil {
+		return err
+	}
 	rss, err := rssMiB()
 	if err != nil {
 		return err
@@ -187,6 +190,27 @@ func (b *bench) work(ctx context.Context, n int, result queue.Result) (time.Dura
 		_, err = b.store.Settle(ctx, policy, ss)
 		return err
 	})
+}
+
+// redrive plans the replay of up to a million dead jobs, and groups them by cause.
+func (b *bench) redrive(ctx context.Context, r *report, dead int64) error {
+	begin := time.Now()
+	_, err := b.store.PlanRedrive(ctx, queue.RedriveSpec{
+		UID: "bench", Name: "bench", SpecDigest: "bench", QueueUID: "bench", Limit: queue.MaxRedriveLimit,
+		Rate: queue.Rate{Jobs: 10, Per: 1000, Burst: 2}, Budget: queue.RedriveBudget{MaxAttempts: 3, Deadline: 3_600_000},
+		Canary: queue.Canary{Jobs: 10, MaxFailurePercent: 10, Timeout: 120_000},
+		Abort:  queue.Abort{MaxFailurePercent: 20, MinJobs: 20}, MaxOutstanding: 200, MaxRedrives: 3,
+	})
+	if err != nil {
+		return err
+	}
+	r.note(fmt.Sprintf("plan of %d dead jobs", dead), "s", time.Since(begin).Seconds())
+	begin = time.Now()
+	if _, err := b.store.DeadGroups(ctx, queue.Selector{}, 20); err != nil {
+		return err
+	}
+	r.note(fmt.Sprintf("groups of %d dead jobs", dead), "s", time.Since(begin).Seconds())
+	return nil
 }
 
 // claimCost fills up to so many waiting jobs and returns the median cost of a claim of ten, in milliseconds.

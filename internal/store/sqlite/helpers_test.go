@@ -107,3 +107,11 @@ var (
 	succeeded = queue.Result{Outcome: queue.OutcomeSucceeded}
 	permanent = queue.Result{Outcome: queue.OutcomePermanent, Failure: &queue.Failure{Kind: "HTTPStatus", HTTPStatus: 422, Message: "invalid"}}
 )
+
+// inWriter runs f where the store's writer runs, which alone may touch its state.
+func inWriter(t *testing.T, s *Store, f func(*tx) error) {
+	t.Helper()
+	if err := s.do(context.Background(), kindOther, 1, f); err != nil {
+		t.Fatal(err)
+	}
+}
