@@ -169,6 +169,7 @@ func TestTermDrains(t *testing.T) {
 	t.Parallel()
 	started, finish := make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	release := sync.OnceFunc(func() { close(finish) })
 	target := newTarget(t, func(key string, _ int) int {
 		if key == "slow" {
 			once.Do(func() { close(started) })
@@ -179,8 +180,11 @@ func TestTermDrains(t *testing.T) {
 	dir := t.TempDir()
 	manifest, data := spec{url: target.URL}.write(t, dir), filepath.Join(dir, "data")
 	p := spawn(t, manifest, data)
+	t.Cleanup(release)
 	eventually(t, p.ready)
-	post(t, p.at.Public, "slow", "")
+	if status, body := post(t, p.at.Public, "slow", ""); status != http.StatusAccepted {
+		t.Fatalf("got %d %s", status, body)
+	}
 	<-started
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	eventually(t, func() string {
@@ -192,7 +196,7 @@ func TestTermDrains(t *testing.T) {
 	if status, body := post(t, p.at.Public, "late", ""); status != http.StatusAccepted {
 		t.Errorf("while draining, producers get %d %s", status, body)
 	}
-	close(finish)
+	release()
 	if err := p.wait(); err != nil {
 		t.Fatalf("ended with %v: %s", err, p.logs)
 	}

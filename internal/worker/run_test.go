@@ -256,6 +256,17 @@ func TestTokensAreDemandedByTheManifest(t *testing.T) {
 	}
 }
 
+func TestNoTokenIsDemandedWhereTheNetworkDecides(t *testing.T) {
+	t.Parallel()
+	for _, accept := range []string{"{from: [{podSelector: {}}]}", "{insecure: true}"} {
+		r := run(t, options(t, spec{url: "http://target.example", suspend: true, accept: accept}))
+		eventually(t, r.ready)
+		if status, body := post(t, "http://"+r.at.Public, "a", ""); status != http.StatusAccepted {
+			t.Errorf("%s: %d %s", accept, status, body)
+		}
+	}
+}
+
 func TestSigningKeysComeFromFilesAndAreRenewed(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, nil)
@@ -316,6 +327,26 @@ func TestSecondWorkerWaitsForTheStore(t *testing.T) {
 	third := run(t, o)
 	if err := third.end(); err != nil {
 		t.Errorf("stopped while waiting: %v", err)
+	}
+}
+
+func TestFencedWorkerEnds(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, nil)
+	o := options(t, spec{url: target.URL})
+	first := run(t, o)
+	eventually(t, first.ready)
+	// as where locks do not hold: the next process finds the file free
+	must(t, os.Remove(filepath.Join(o.DataDir, "queue.db.lock")))
+	second := run(t, o)
+	eventually(t, second.ready)
+	err := <-first.ended
+	first.ended <- err
+	if !errors.Is(err, queue.ErrFenced) {
+		t.Errorf("the first ended with %v", err)
+	}
+	if status, body := post(t, "http://"+second.at.Public, "a", ""); status != http.StatusAccepted {
+		t.Errorf("the second answers %d %s", status, body)
 	}
 }
 
