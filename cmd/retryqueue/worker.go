@@ -75,4 +75,3 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	}
 	return nil, fmt.Errorf("--log-format must be text or json, is %q", format)
 }
-
