@@ -54,7 +54,7 @@ type Options struct {
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=retryqueue-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=retryqueue-system,resources=leases,resourceNames=retryqueue-manager,verbs=get;update
-// +kubebuilder:rbac:groups=events.k8s.io,namespace=retryqueue-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=retryqueue-system,resources=events,verbs=create;patch
 
 // New makes a manager with all controllers. Start it.
 func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
