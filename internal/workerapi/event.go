@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/cloudevents/sdk-go/v2/binding"
@@ -109,9 +112,9 @@ func eventField(mode eventMode) string {
 
 // firstLine is what a library said, short enough to pass on.
 func firstLine(err error) string {
-	if v, ok := err.(event.ValidationError); ok {
-		for name, inner := range v {
-			return name + ": " + inner.Error()
+	if v, ok := errors.AsType[event.ValidationError](err); ok {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			return name + ": " + v[name].Error()
 		}
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")

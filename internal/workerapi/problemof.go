@@ -93,7 +93,7 @@ func limitProblem(e *queue.LimitError) Problem {
 
 // invalidErrors finds every *queue.InvalidError within joined errors.
 func invalidErrors(err error) []*queue.InvalidError {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case nil:
 		return nil
 	case *queue.InvalidError:

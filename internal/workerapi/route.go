@@ -3,6 +3,7 @@ package workerapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -50,7 +51,7 @@ func (rt *router) recovered(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
 	rt.log.ErrorContext(r.Context(), "request panicked", "method", r.Method, "panic", v, "stack", stack())
