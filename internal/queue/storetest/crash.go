@@ -152,6 +152,8 @@ func (c *crashTarget) deliver(id string) int {
 
 func (c *crashTarget) check(t *testing.T, h Harness, data, epoch string) {
 	t.Helper()
+	c.mu.Lock() // no request is left, but the race detector does not know
+	defer c.mu.Unlock()
 	t.Setenv(envEpoch, strings.TrimPrefix(epoch, envEpoch+"="))
 	clock, err := newFastClock()
 	if err != nil {
