@@ -12,6 +12,13 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "\nNOT AS TOLD:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	config := story.Config{Out: os.Stdout}
 	flag.StringVar(&config.Kubeconfig, "kubeconfig", "", "kubeconfig; unset takes kubectl's own")
 	flag.StringVar(&config.Context, "context", "", "context of the kubeconfig; unset takes the current one")
@@ -19,8 +26,5 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := story.Run(ctx, config); err != nil {
-		fmt.Fprintln(os.Stderr, "\nNOT AS TOLD:", err)
-		os.Exit(1)
-	}
+	return story.Run(ctx, config)
 }

@@ -37,10 +37,12 @@ func main() {
 	default:
 		log.Fatalf("orders knows serve and front, not %q", os.Args[1])
 	}
-	serve(mux)
+	if err := serve(mux); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func serve(h http.Handler) {
+func serve(h http.Handler) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	s := &http.Server{Addr: ":8080", Handler: h, ReadHeaderTimeout: 5 * time.Second}
@@ -49,8 +51,9 @@ func serve(h http.Handler) {
 		_ = s.Close()
 	}()
 	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		log.Fatal(err)
+		return err
 	}
+	return nil
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

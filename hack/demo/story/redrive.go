@@ -94,7 +94,8 @@ func (s *Story) refused(ctx context.Context, r *v1alpha1.Redrive) error {
 			return fmt.Errorf("requester should be refused as forbidden: %w", err)
 		}
 		if approver == "" {
-			s.say("   requester tries to approve it: %s", err.Error()[strings.Index(err.Error(), "Error from server"):])
+			_, answer, _ := strings.Cut(err.Error(), "exit status 1: ")
+			s.say("   requester tries to approve it: %s", answer)
 		}
 	}
 	return nil
