@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,7 +30,7 @@ func (p *pass) keep(ctx context.Context, c child) (*verdict, error) {
 	}
 	have, err := p.observe(ctx, c)
 	if apierrors.IsForbidden(err) && c.blind {
-		return new(taken(p.rq, kind, name)), nil // the policy on the manager's Secrets: it is of another type
+		return new(taken(kind, name)), nil // the policy on the manager's Secrets: it is of another type
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", kind, name, err)
@@ -126,7 +127,7 @@ func (p *pass) claim(have client.Object, kind, name string) *verdict {
 	case ref != nil && ref.Kind == "RetryQueue" && ref.Name == p.rq.Name:
 		return waiting(v1alpha1.ReasonProgressing, fmt.Sprintf("%s %s of a deleted RetryQueue of this name is being removed", kind, name)).in(waitAfter)
 	}
-	return new(taken(p.rq, kind, name))
+	return new(taken(kind, name))
 }
 
 func digestOf(c child) (string, error) {
@@ -140,10 +141,10 @@ func digestOf(c child) (string, error) {
 
 // reasonOf is what the API server says is wrong, without its preamble.
 func reasonOf(err error) string {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it bare
-	if !ok || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
 		return err.Error()
 	}
-	cause := status.Status().Details.Causes[0]
+	cause := status.ErrStatus.Details.Causes[0]
 	return cause.Field + ": " + cause.Message
 }

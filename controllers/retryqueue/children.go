@@ -99,7 +99,7 @@ var metadataOnly = []schema.GroupVersionKind{
 }
 
 // taken is the verdict on an object of a name that the queue needs, which is not the queue's.
-func taken(rq *v1alpha1.RetryQueue, kind, name string) verdict {
+func taken(kind, name string) verdict {
 	if kind == "PersistentVolumeClaim" {
 		return stalled(v1alpha1.ReasonNameTaken, fmt.Sprintf("PersistentVolumeClaim %s exists and is not this RetryQueue's; it may hold the jobs "+
 			"of a deleted RetryQueue: make this one anew with spec.storage.sqlite.existingClaim: %s to adopt it, or delete the claim", name, name))

@@ -83,7 +83,7 @@ func TestCountsChangeSeldom(t *testing.T) {
 
 func TestTheBudgetIsWorkedOut(t *testing.T) {
 	t.Parallel()
-	ms := func(d time.Duration) queue.Millis { return queue.MillisOf(d) }
+	ms := queue.MillisOf
 	policy := func(attempts int, deadline, timeout time.Duration) queue.Policy {
 		return queue.Policy{MaxAttempts: attempts, Deadline: ms(deadline), AttemptTimeout: ms(timeout),
 			Backoff: queue.Backoff{Base: 1000, Cap: 20_000, Jitter: queue.JitterFull}}
