@@ -1,11 +1,14 @@
 package queue
 
-import "fmt"
+import (
+	"fmt"
+	"unicode/utf8"
+)
 
 // ValidateNewJob says the first thing that is wrong with a job that is to be accepted under p: an
 // [*InvalidError] with field and mend, or a [*LimitError] for maxPayload. The caller sets Index.
 func ValidateNewJob(p Policy, j NewJob) error {
-	for _, check := range []func(Policy, NewJob) *InvalidError{validateID, validateHeaders, validateBudget} {
+	for _, check := range []func(Policy, NewJob) *InvalidError{validateID, validateContentType, validateHeaders, validateBudget} {
 		if err := check(p, j); err != nil {
 			return err
 		}
@@ -44,6 +47,13 @@ func validateID(_ Policy, j NewJob) *InvalidError {
 	return nil
 }
 
+func validateContentType(_ Policy, j NewJob) *InvalidError {
+	if what := unfit(j.ContentType); what != "" {
+		return invalid("contentType", "%s", what)
+	}
+	return nil
+}
+
 func validateHeaders(_ Policy, j NewJob) *InvalidError {
 	if len(j.Headers) > MaxHeaders {
 		return invalid("headers", "must be at most %d, are %d; send fewer", MaxHeaders, len(j.Headers))
@@ -54,16 +64,28 @@ func validateHeaders(_ Policy, j NewJob) *InvalidError {
 		if !isToken(h.Name) {
 			return invalid("headers", "the name %q must be letters, digits and - only", h.Name)
 		}
-		for i := range len(h.Value) {
-			if c := h.Value[i]; c < 0x20 && c != '\t' || c == 0x7f {
-				return invalid("headers", "the value of %s must not hold control characters", h.Name)
-			}
+		if what := unfit(h.Value); what != "" {
+			return invalid("headers", "the value of %s %s", h.Name, what)
 		}
 	}
 	if size > MaxHeaderBytes {
 		return invalid("headers", "names and values must be at most %d bytes together, are %d; send less", MaxHeaderBytes, size)
 	}
 	return nil
+}
+
+// unfit says what is wrong with a header's value. HTTP would carry any bytes above 0x7f, but stores keep text: other
+// bytes would not come back as they were.
+func unfit(value string) string {
+	for i := range len(value) {
+		if c := value[i]; c < 0x20 && c != '\t' || c == 0x7f {
+			return "must not hold control characters; remove them"
+		}
+	}
+	if !utf8.ValidString(value) {
+		return "must be ASCII or UTF-8; encode other bytes"
+	}
+	return ""
 }
 
 // isToken says whether s is a token of RFC 9110, section 5.6.2.

@@ -112,9 +112,9 @@ func (s *public) identify(key string, hasKey bool) (string, error) {
 	return key, nil
 }
 
-// readBudget reads the RetryQueue-* headers and refuses those it does not know: a misspelt one must not be
-// silently without effect. Those that a delivery carries are let by, for queues that feed queues.
-func readBudget(h http.Header) (job queue.NewJob, err error) {
+// checkBudgetNames refuses RetryQueue-* headers that are not known: a misspelt one must not be silently without
+// effect. Those that a delivery carries are let by, for queues that feed queues.
+func checkBudgetNames(h http.Header) error {
 	for name := range h {
 		if !strings.HasPrefix(name, "Retryqueue-") {
 			continue
@@ -123,8 +123,16 @@ func readBudget(h http.Header) (job queue.NewJob, err error) {
 		case headerDeadline, headerMaxAttempts, headerDelay:
 		case "Retryqueue-Queue", "Retryqueue-Attempt", "Retryqueue-First-Received", "Retryqueue-Redrive":
 		default:
-			return job, invalid(shownName(name), "no such header; use RetryQueue-Deadline, RetryQueue-Max-Attempts or RetryQueue-Delay")
+			return invalid(shownName(name), "no such header; use RetryQueue-Deadline, RetryQueue-Max-Attempts or RetryQueue-Delay")
 		}
+	}
+	return nil
+}
+
+// readBudget reads the RetryQueue-* headers.
+func readBudget(h http.Header) (job queue.NewJob, err error) {
+	if err := checkBudgetNames(h); err != nil {
+		return job, err
 	}
 	if job.Deadline, err = durationHeader(h, headerDeadline, 1); err != nil {
 		return job, err

@@ -175,7 +175,7 @@ func timeParam(values url.Values, name string) (queue.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil || t.UnixMilli() <= 0 {
-		return 0, invalid(name, "must be RFC 3339, such as 2026-09-06T12:00:00.000Z; write + as %%2B")
+		return 0, invalid(name, "must be RFC 3339, such as 2026-09-06T12:00:00.000Z; write + as %2B")
 	}
 	return queue.TimeOf(t), nil
 }

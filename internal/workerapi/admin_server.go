@@ -1,6 +1,7 @@
 package workerapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -215,7 +216,13 @@ func readAdminJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return err
 	}
+	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' {
+		return invalid("body", "must be one JSON object")
+	}
 	strict, err := strictjson.UnmarshalStrict(body, into)
+	if field, detail := mistyped(err); field != "" {
+		return invalid(field, "%s", detail)
+	}
 	if err != nil {
 		return invalid("body", "must be one JSON object: %s", firstLine(err))
 	}

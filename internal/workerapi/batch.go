@@ -85,7 +85,7 @@ func checkBatchHeaders(r *http.Request) error {
 			return invalid(shownName(name), "the header does not apply to a batch; put it into each line as id, deadline, maxAttempts or delay")
 		}
 	}
-	return nil
+	return checkBudgetNames(r.Header)
 }
 
 func writeBatch(w http.ResponseWriter, accepted []queue.Accepted) error {

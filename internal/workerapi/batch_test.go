@@ -95,7 +95,11 @@ func TestBadBatchNamesTheLinesAndStoresNothing(t *testing.T) {
 		"empty id":            {[]string{`{"id":"","payload":"x"}`}, 422, []LineProblem{{1, "id", "leave it out"}}},
 		"id of an event":      {[]string{`{"id":"` + EventID("s", "i") + `","payload":"x"}`}, 422, []LineProblem{{1, "id", "CloudEvents"}}},
 		"id beyond ASCII":     {[]string{good, ``, `{"id":"ü","payload":"x"}`}, 422, []LineProblem{{3, "id", "ASCII"}}},
-		"id not a string":     {[]string{`{"id":1,"payload":"x"}`}, 422, []LineProblem{{1, "", "id"}}},
+		"id not a string":     {[]string{`{"id":1,"payload":"x"}`}, 422, []LineProblem{{1, "id", "must be a string, not number"}}},
+		"deadline a number":   {[]string{`{"deadline":5,"payload":"x"}`}, 422, []LineProblem{{1, "deadline", "must be a string, not number"}}},
+		"attempts a fraction": {[]string{`{"maxAttempts":1.5,"payload":"x"}`}, 422, []LineProblem{{1, "maxAttempts", "must be a whole number"}}},
+		"attempts too large":  {[]string{`{"maxAttempts":99999999999999999999,"payload":"x"}`}, 422, []LineProblem{{1, "maxAttempts", "within bounds"}}},
+		"headers a list":      {[]string{`{"headers":[],"payload":"x"}`}, 422, []LineProblem{{1, "headers", "must be an object, not array"}}},
 		"bad media type":      {[]string{`{"payload":"x","contentType":"x"}`}, 422, []LineProblem{{1, "contentType", "media type"}}},
 		"bad deadline":        {[]string{`{"payload":"x","deadline":"5"}`}, 422, []LineProblem{{1, "deadline", "unit"}}},
 		"wider deadline":      {[]string{`{"payload":"x","deadline":"2m"}`}, 422, []LineProblem{{1, "deadline", "1m0s"}}},
@@ -104,6 +108,8 @@ func TestBadBatchNamesTheLinesAndStoresNothing(t *testing.T) {
 		"wider attempts":      {[]string{`{"payload":"x","maxAttempts":6}`}, 422, []LineProblem{{1, "maxAttempts", "5"}}},
 		"header not a string": {[]string{`{"payload":"x","headers":{"X-A":1}}`}, 422, []LineProblem{{1, "headers", "string"}}},
 		"header empty list":   {[]string{`{"payload":"x","headers":{"X-A":[]}}`}, 422, []LineProblem{{1, "headers", "string"}}},
+		"header null in list": {[]string{`{"payload":"x","headers":{"X-A":["1",null]}}`}, 422, []LineProblem{{1, "headers", "string"}}},
+		"header surrogate":    {[]string{`{"payload":"x","headers":{"X-A":"\ud800"}}`}, 422, []LineProblem{{1, "headers", "surrogate"}}},
 		"header bad name":     {[]string{`{"payload":"x","headers":{"X A":"1"}}`}, 422, []LineProblem{{1, "headers", "name"}}},
 		"header injection":    {[]string{`{"payload":"x","headers":{"X-A":"1\r\nHost: x"}}`}, 422, []LineProblem{{1, "headers", "control"}}},
 		"header twice":        {[]string{`{"payload":"x","headers":{"X-A":"1","x-a":"2"}}`}, 422, []LineProblem{{1, "headers", "once"}}},
@@ -175,7 +181,7 @@ func TestBatchBodyIsBounded(t *testing.T) {
 func TestBatchHeaders(t *testing.T) {
 	t.Parallel()
 	for header, status := range map[string]int{
-		"Idempotency-Key": 400, "RetryQueue-Deadline": 400, "RetryQueue-Max-Attempts": 400, "RetryQueue-Delay": 400, "Content-Encoding": 415,
+		"Idempotency-Key": 400, "RetryQueue-Deadline": 400, "RetryQueue-Max-Attempts": 400, "RetryQueue-Delay": 400, "RetryQueue-Dealine": 400, "Content-Encoding": 415,
 	} {
 		a := newAPI(t, nil)
 		r := batch(`{"payload":"x"}`)

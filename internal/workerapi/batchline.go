@@ -99,6 +99,9 @@ func decodeLine(raw []byte) (job queue.NewJob, err error) {
 	}
 	var line batchLine
 	strict, err := strictjson.UnmarshalStrict(raw, &line)
+	if field, detail := mistyped(err); field != "" {
+		return job, fault(field, "%s", detail)
+	}
 	if err != nil {
 		return job, fault("", "the line must be one JSON object: %s", firstLine(err))
 	}
@@ -190,7 +193,7 @@ func exactString(raw json.RawMessage) (string, error) {
 	}
 	meant := bytes.Count(raw, []byte("\uFFFD")) + strings.Count(strings.ToLower(string(raw)), `\ufffd`)
 	if replaced > meant {
-		return "", errors.New(`must not hold half of a surrogate pair (\ud800 to \udfff); send such bytes as payloadBase64`)
+		return "", errors.New(`must not hold half of a surrogate pair (\ud800 to \udfff); send other bytes in base64`)
 	}
 	return s, nil
 }
@@ -222,15 +225,27 @@ func lineHeaders(raw map[string]json.RawMessage) ([]queue.Header, error) {
 	return headers, nil
 }
 
+var errHeaderValue = errors.New("must be a string, or a list of strings")
+
 func headerValues(raw json.RawMessage) (values []string, err error) {
-	if len(raw) > 0 && raw[0] == '"' {
-		values = make([]string, 1)
-		err = json.Unmarshal(raw, &values[0])
-	} else if err = json.Unmarshal(raw, &values); err == nil && len(values) == 0 {
-		err = errors.New("empty")
+	list := []json.RawMessage{raw}
+	if len(raw) > 0 && raw[0] == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, errHeaderValue
+		}
 	}
-	if err != nil {
-		return nil, errors.New("must be a string, or a list of strings")
+	if len(list) == 0 {
+		return nil, errHeaderValue
+	}
+	for _, item := range list {
+		if len(item) == 0 || item[0] != '"' {
+			return nil, errHeaderValue
+		}
+		value, err := exactString(item)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
 	}
 	for _, value := range values {
 		if !httpguts.ValidHeaderFieldValue(value) {

@@ -112,7 +112,7 @@ func (r route) match(path string) (args []string, ok bool) {
 func params(r *http.Request, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, invalid("query", "the query string must be well-formed; escape odd characters with %%XX")
+		return nil, invalid("query", "the query string must be well-formed; escape odd characters with %XX")
 	}
 	for name := range values {
 		if slices.Contains(known, name) {
