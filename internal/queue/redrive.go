@@ -43,6 +43,11 @@ type RedriveBudget struct {
 	Deadline    Millis `json:"deadline"` // from the job's release slot
 }
 
+// Within is b as far as p allows it: the policy may have become stricter since the plan was made.
+func (b RedriveBudget) Within(p Policy) RedriveBudget {
+	return RedriveBudget{MaxAttempts: min(b.MaxAttempts, p.MaxAttempts), Deadline: min(b.Deadline, p.Deadline)}
+}
+
 // Canary is what must be delivered before the rest is released.
 type Canary struct {
 	Jobs              int64  `json:"jobs"` // 0: no canary
@@ -58,7 +63,7 @@ type Abort struct {
 
 // RedriveSpec is what PlanRedrive freezes. Every field is part of the hash.
 type RedriveSpec struct {
-	UID            string        `json:"uid"`
+	UID            string        `json:"uid"`  // printable ASCII without spaces, since deliveries carry it as a header
 	Name           string        `json:"name"` // of the Redrive resource; with SpecDigest the key of "once only"
 	SpecDigest     string        `json:"specDigest"`
 	QueueUID       string        `json:"queueUID"`

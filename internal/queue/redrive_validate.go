@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Bounds of a redrive.
@@ -11,6 +12,9 @@ const (
 	MaxRateJobs     = 100_000
 	MaxRatePer      = Millis(24 * 60 * 60 * 1000)
 	MaxPermit       = Millis(60_000)
+	// MaxSelectorValues bounds each list of a selector.
+	MaxSelectorValues = 1000
+	maxRedriveKey     = 253 // the length of a name in Kubernetes
 	// AdvanceEvery is how often a running redrive is advanced.
 	AdvanceEvery = Millis(100)
 )
@@ -23,8 +27,8 @@ func (s RedriveSpec) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(s.UID != "", "uid must be set")
-	check(s.Name != "", "name must be set")
+	check(isKey(s.UID), "uid must be 1 to %d printable ASCII characters without spaces", maxRedriveKey)
+	check(isKey(s.Name), "name must be 1 to %d printable ASCII characters without spaces", maxRedriveKey)
 	check(s.Limit >= 1 && s.Limit <= MaxRedriveLimit, "limit must be from 1 to %d, is %d", MaxRedriveLimit, s.Limit)
 	errs = append(errs, s.Rate.Validate())
 	check(s.Budget.MaxAttempts >= 1, "budget.maxAttempts must be at least 1, is %d", s.Budget.MaxAttempts)
@@ -38,7 +42,21 @@ func (s RedriveSpec) Validate() error {
 	check(s.MaxRedrives >= 1, "maxRedrives must be at least 1 for a redrive, is %d; raise the queue's deadLetter.maxRedrives", s.MaxRedrives)
 	after, before := s.Selector.DiedAfter, s.Selector.DiedBefore
 	check(after == 0 || before == 0 || after < before, "selector.diedAfter must be before selector.diedBefore; swap or widen them")
+	for _, list := range []struct {
+		name string
+		n    int
+	}{
+		{"reasons", len(s.Selector.Reasons)}, {"httpStatuses", len(s.Selector.HTTPStatuses)},
+		{"fingerprints", len(s.Selector.Fingerprints)}, {"ids", len(s.Selector.IDs)},
+	} {
+		check(list.n <= MaxSelectorValues, "selector.%s must be at most %d, are %d; make several redrives", list.name, MaxSelectorValues, list.n)
+	}
 	return errors.Join(errs...)
+}
+
+// isKey says whether s is short and can be a header's value.
+func isKey(s string) bool {
+	return s != "" && len(s) <= maxRedriveKey && strings.IndexFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e }) < 0
 }
 
 func isPercent(n int64) bool { return n >= 0 && n <= 100 }

@@ -18,7 +18,6 @@ const (
 	defaultDeadLimit   = 100
 	maxDeadLimit       = 1000
 	defaultGroupsLimit = 20
-	maxSelectorValues  = 1000
 )
 
 // Purged is the answer to DELETE /admin/v1/dead.
@@ -114,8 +113,8 @@ func readSelector(r *http.Request, more ...string) (url.Values, queue.Selector, 
 		return nil, s, err
 	}
 	for _, name := range []string{"httpStatus", "fingerprint", "id", "reason"} {
-		if len(values[name]) > maxSelectorValues {
-			return nil, s, invalid(name, "must be given at most %d times", maxSelectorValues)
+		if len(values[name]) > queue.MaxSelectorValues {
+			return nil, s, invalid(name, "must be given at most %d times", queue.MaxSelectorValues)
 		}
 	}
 	for _, v := range values["reason"] {

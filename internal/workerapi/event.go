@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -12,10 +13,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	strictjson "sigs.k8s.io/json"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
 )
@@ -74,6 +78,11 @@ func identifyEvent(r *http.Request, mode eventMode, job *queue.NewJob) error {
 	if mode == binaryEvent && r.Header.Get("Ce-Specversion") == "" {
 		return invalid("ce-specversion", "a request with ce-* headers must be a whole CloudEvent; add ce-specversion: 1.0")
 	}
+	if mode == structuredEvent {
+		if err := checkEvent(job.Payload); err != nil {
+			return err
+		}
+	}
 	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(job.Payload)))
 	e, err := binding.ToEvent(r.Context(), message)
 	if err != nil {
@@ -84,6 +93,39 @@ func identifyEvent(r *http.Request, mode eventMode, job *queue.NewJob) error {
 	}
 	job.ID = EventID(e.Source(), e.ID())
 	job.ContentSHA = queue.ContentSHA(job.ContentType, job.Payload, &queue.EventContent{Mode: string(mode), Attributes: eventAttributes(r.Header)})
+	return nil
+}
+
+// checkEvent refuses a structured event that two readers could read as two events: the target must see the id by
+// which we deduplicate, and see the data that was meant.
+func checkEvent(body []byte) error {
+	if !utf8.Valid(body) {
+		return invalid("body", "the event must be UTF-8; send other bytes as data_base64")
+	}
+	var members map[string]json.RawMessage
+	strict, err := strictjson.UnmarshalStrict(body, &members)
+	if err != nil {
+		return nil //nolint:nilerr // not an object: the library says so
+	}
+	if len(strict) > 0 {
+		return invalid("body", "the event must not have a member twice: %s", firstLine(strict[0]))
+	}
+	given := func(name string) bool { return members[name] != nil && string(members[name]) != "null" }
+	if given("data") && given("data_base64") {
+		return invalid("data_base64", "an event must have data or data_base64, not both")
+	}
+	for _, name := range []string{"id", "source"} {
+		if raw := members[name]; len(raw) == 0 || raw[0] != '"' {
+			continue // missing: the library says so
+		}
+		text, err := exactString(members[name])
+		if err != nil {
+			return invalid(name, "%s", err.Error())
+		}
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return invalid(name, "must not hold control characters")
+		}
+	}
 	return nil
 }
 

@@ -81,6 +81,36 @@ func TestEventsAreComparedByWhatTheyMean(t *testing.T) {
 	}
 }
 
+func TestEventsThatCouldBeReadAsTwoAreRefused(t *testing.T) {
+	t.Parallel()
+	const rest = `"specversion":"1.0","type":"t"`
+	for name, tc := range map[string]struct{ body, field string }{
+		"an id twice":                   {`{"id":"1","id":"2","source":"s",` + rest + `}`, "body"},
+		"two sorts of data":             {`{"id":"1","source":"s","data":1,"data_base64":"AA==",` + rest + `}`, "data_base64"},
+		"an id that is not UTF-8":       {"{\"id\":\"\xff\",\"source\":\"s\"," + rest + "}", "body"},
+		"half a surrogate in an id":     {`{"id":"\ud800","source":"s",` + rest + `}`, "id"},
+		"half a surrogate in a source":  {`{"id":"1","source":"\udfff",` + rest + `}`, "source"},
+		"a control character in an id":  {`{"id":"a\u0000b","source":"s",` + rest + `}`, "id"},
+		"one of them, and the other no": {`{"id":"1","source":"s","data":null,"data_base64":"AA==","x":"1",` + rest + `}`, ""},
+		"a member twice within data":    {`{"id":"1","source":"s","data":{"id":1,"id":2},` + rest + `}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, nil)
+			got := a.send(request{path: "/v1/jobs", body: tc.body, headers: map[string]string{"Content-Type": "application/cloudevents+json"}})
+			if tc.field == "" {
+				if got.status != http.StatusAccepted {
+					t.Errorf("refused: %d %s", got.status, got.body)
+				}
+				return
+			}
+			if p := got.problem(t); got.status != http.StatusBadRequest || p.Field != tc.field || p.Detail == "" || a.pending() != 0 {
+				t.Errorf("got %d %+v", got.status, p)
+			}
+		})
+	}
+}
+
 func TestEventIDSeparatesSourceAndID(t *testing.T) {
 	t.Parallel()
 	if EventID("a", "bc") == EventID("ab", "c") {

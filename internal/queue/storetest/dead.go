@@ -145,6 +145,11 @@ var deadRules = rules{
 		} {
 			e.same(fmt.Sprint(c.statuses), e.deadIDs(queue.Selector{HTTPStatuses: c.statuses}), c.want)
 		}
+		var every []string
+		for len(every) < queue.MaxSelectorValues {
+			every = append(every, fmt.Sprint(100+len(every)%500))
+		}
+		e.same("every status, twice", e.deadIDs(queue.Selector{HTTPStatuses: every}), []string{"404", "422", "503"})
 	},
 	"reasons, ids and fingerprints select, and all parts must hold": func(t *testing.T, e *env) {
 		one := newJob("exhausted")

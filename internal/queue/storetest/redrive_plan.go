@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
@@ -146,6 +147,10 @@ var planRules = rules{
 		e.die(permanent(422, "x"), "a")
 		for what, breakIt := range map[string]func(*queue.RedriveSpec){
 			"no uid":             func(s *queue.RedriveSpec) { s.UID = "" },
+			"uid of no header":   func(s *queue.RedriveSpec) { s.UID = "a\nb" },
+			"uid too long":       func(s *queue.RedriveSpec) { s.UID = strings.Repeat("u", 254) },
+			"no name":            func(s *queue.RedriveSpec) { s.Name = "" },
+			"too many ids":       func(s *queue.RedriveSpec) { s.Selector.IDs = make([]string, 1001) },
 			"no limit":           func(s *queue.RedriveSpec) { s.Limit = 0 },
 			"limit too large":    func(s *queue.RedriveSpec) { s.Limit = 1_000_001 },
 			"no rate":            func(s *queue.RedriveSpec) { s.Rate.Jobs = 0 },

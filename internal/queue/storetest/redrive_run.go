@@ -19,6 +19,16 @@ var runRules = rules{
 		e.wantState(queue.Dead, "a")
 		e.wantRedriveState("r1", queue.RedrivePlanned, e.redrive("r1").Held)
 	},
+	"a policy that has become stricter since the plan bounds the budget of what is released": func(t *testing.T, e *env) {
+		e.die(permanent(422, "x"), "a")
+		r := e.plan(spec("r1", everything()))
+		e.policy.MaxAttempts, e.policy.Deadline = 1, 60_000
+		e.permit(r, 60_000)
+		e.advanceRedrives("")
+		if j := e.job("a"); j.State != queue.Pending || j.MaxAttempts != 1 || j.Deadline.Sub(j.AvailableAt) != 60_000 {
+			t.Errorf("released with %d attempts and %s", j.MaxAttempts, j.Deadline.Sub(j.AvailableAt))
+		}
+	},
 	"a permission for another plan is refused and releases nothing": func(t *testing.T, e *env) {
 		e.die(permanent(422, "x"), "a")
 		e.plan(spec("r1", everything()))

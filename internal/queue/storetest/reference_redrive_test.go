@@ -20,7 +20,7 @@ func (s *reference) PlanRedrive(_ context.Context, spec queue.RedriveSpec) (queu
 		}
 	}
 	x := spec.Rate
-	if spec.UID == "" || spec.Limit < 1 || spec.Limit > 1_000_000 || x.Jobs < 1 || x.Jobs > 100_000 || x.Per < 1 || x.Per > 86_400_000 ||
+	if spec.Validate() != nil || spec.UID == "" || spec.Limit < 1 || spec.Limit > 1_000_000 || x.Jobs < 1 || x.Jobs > 100_000 || x.Per < 1 || x.Per > 86_400_000 ||
 		(x.Burst-1)*int64(x.Per) < x.Jobs*100 || spec.Budget.MaxAttempts < 1 || spec.Budget.Deadline < 1 || spec.MaxOutstanding < 1 {
 		return queue.Redrive{}, &queue.RedriveError{Reason: queue.RedriveInvalid, Detail: "is invalid"}
 	}
@@ -173,13 +173,13 @@ func (s *reference) AdvanceRedrives(_ context.Context, p queue.Policy, obstacle 
 	}
 	slices.SortFunc(all, func(a, b *refRedrive) int { return a.Order - b.Order })
 	for _, r := range all {
-		total += s.advance(r, obstacle, s.now())
+		total += s.advance(p, r, obstacle, s.now())
 	}
 	return total, nil
 }
 
 // advance releases what r may release now.
-func (s *reference) advance(r *refRedrive, obstacle queue.HeldReason, now queue.Time) int {
+func (s *reference) advance(p queue.Policy, r *refRedrive, obstacle queue.HeldReason, now queue.Time) int {
 	for _, it := range r.Items {
 		if j := s.Jobs[it.ID]; it.State == "" && (j == nil || j.Purged || j.Job.State != queue.Dead || j.Job.DeadSeq != it.DeadSeq) {
 			it.State = "gone"
@@ -224,10 +224,10 @@ func (s *reference) advance(r *refRedrive, obstacle queue.HeldReason, now queue.
 	case in.Left == 0 && prog.Remaining > 0 && in.Gate == "":
 		r.R.Held = queue.HeldCanary
 	}
-	return s.release(r, out.At, now)
+	return s.release(r, r.R.Spec.Budget.Within(p), out.At, now)
 }
 
-func (s *reference) release(r *refRedrive, at []queue.Time, now queue.Time) int {
+func (s *reference) release(r *refRedrive, budget queue.RedriveBudget, at []queue.Time, now queue.Time) int {
 	released := 0
 	for _, it := range r.Items {
 		if it.State != "" || released == len(at) {
@@ -236,8 +236,8 @@ func (s *reference) release(r *refRedrive, at []queue.Time, now queue.Time) int 
 		j := s.Jobs[it.ID]
 		job := &j.Job
 		job.State, job.Reason, job.DiedAt, job.DeadSeq, job.Fingerprint = queue.Pending, "", 0, 0, ""
-		job.Attempts, job.MaxAttempts, j.Previous = 0, r.R.Spec.Budget.MaxAttempts, 0
-		job.AvailableAt, job.Deadline = at[released], at[released].Add(r.R.Spec.Budget.Deadline)
+		job.Attempts, job.MaxAttempts, j.Previous = 0, budget.MaxAttempts, 0
+		job.AvailableAt, job.Deadline = at[released], at[released].Add(budget.Deadline)
 		job.Redrives, job.RedriveUID = job.Redrives+1, r.R.UID
 		it.State = "released"
 		released++

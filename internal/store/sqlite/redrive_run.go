@@ -298,7 +298,7 @@ func (s *step) release(p queue.Policy, g gate) (int, error) {
 
 // revive makes the first jobs pending, each at its slot.
 func (s *step) revive(p queue.Policy, at []queue.Time) error {
-	spec := s.r.Spec
+	budget := s.r.Spec.Budget.Within(p)
 	released := s.live[:len(at)]
 	positions := make([]int64, len(at))
 	slots := make(map[int64]queue.Time, len(at))
@@ -307,7 +307,7 @@ func (s *step) revive(p queue.Policy, at []queue.Time) error {
 		slots[c.pos] = at[i]
 	}
 	err := chunks(released, func(part []candidate) error {
-		args := []any{min(spec.Budget.MaxAttempts, p.MaxAttempts), int64(spec.Budget.Deadline), s.r.rid}
+		args := []any{budget.MaxAttempts, int64(budget.Deadline), s.r.rid}
 		for _, c := range part {
 			args = append(args, c.seq, c.pos, int64(slots[c.pos]))
 		}

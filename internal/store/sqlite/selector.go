@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,21 +76,24 @@ func compile(s queue.Selector) (selection, error) {
 
 // statusCondition compiles "503" and "5xx".
 func statusCondition(statuses []string) (string, []any, error) {
-	conds := make([]string, len(statuses))
-	var args []any
-	for i, status := range statuses {
+	var conds []string
+	var args, numbers []any
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(statuses))) {
 		if !statusPattern.MatchString(status) {
 			return "", nil, &queue.InvalidError{Field: "httpStatuses", Detail: fmt.Sprintf(`must be a status such as "503" or a class such as "5xx", not %q`, status)}
 		}
 		if class, ok := strings.CutSuffix(status, "xx"); ok {
 			low, _ := strconv.Atoi(class + "00")
-			conds[i] = "j.http_status between ? and ?"
+			conds = append(conds, "j.http_status between ? and ?")
 			args = append(args, low, low+99)
 			continue
 		}
 		number, _ := strconv.Atoi(status)
-		conds[i] = "j.http_status = ?"
-		args = append(args, number)
+		numbers = append(numbers, number)
+	}
+	if len(numbers) > 0 { // one list: a chain of or may not be long
+		conds = append(conds, "j.http_status in "+marks(len(numbers)))
+		args = append(args, numbers...)
 	}
 	return "(" + strings.Join(conds, " or ") + ")", args, nil
 }
