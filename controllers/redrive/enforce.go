@@ -2,14 +2,17 @@ package redrive
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/retryqueue/retryqueue/api/v1alpha1"
 )
 
 const (
-	// proofAge is how old a proof may be while a Redrive runs.
+	// proofAge is how old a proof is when it is made anew while a Redrive runs.
 	proofAge = 30 * time.Second
+	// proofLasts is how long a proof holds while the API server cannot be asked.
+	proofLasts = time.Minute
 	// proveAgain is how soon a failed proof is tried again.
 	proveAgain = 10 * time.Second
 )
@@ -17,11 +20,14 @@ const (
 // enforce holds everything while the admission policies that guard approvals are not proved to be in force. Before a
 // first permission the proof is new, and approvals and Redrive must be younger than the policies.
 func (p *pass) enforce(ctx context.Context) (*outcome, error) {
-	maxAge := proofAge
+	renewAt := proofAge
 	if !p.started() && !live(*p.plan) {
-		maxAge = 0
+		renewAt = 0
 	}
-	proof := p.prover.prove(ctx, p.rd.Namespace, maxAge)
+	proof, err := p.prover.prove(ctx, p.rd.Namespace, renewAt)
+	if err != nil {
+		return nil, fmt.Errorf("proving that approvals are guarded: %w", err)
+	}
 	if proof.fault != "" {
 		out := stalled(v1alpha1.ReasonPolicyNotEnforced, "nothing is released while approvals are not guarded: "+proof.fault)
 		out.after = proveAgain

@@ -2,8 +2,10 @@ package redrive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,31 +51,67 @@ type prover struct {
 	known map[string]proof // by namespace; only those without fault
 }
 
-// prove answers with a proof of at most maxAge; 0 demands a new one.
-func (v *prover) prove(ctx context.Context, namespace string, maxAge time.Duration) proof {
+// prove answers with a proof that was made anew, or that is younger than renewAt; 0 demands a new one. It errors
+// when the API server could not be asked: then nothing is known, but a proof that is younger than proofLasts, if the
+// caller takes an old one, still holds.
+func (v *prover) prove(ctx context.Context, namespace string, renewAt time.Duration) (proof, error) {
 	now := v.clock.Now()
 	v.mu.Lock()
 	known, ok := v.known[namespace]
 	v.mu.Unlock()
-	if age := now.Sub(known.at); ok && maxAge > 0 && age >= 0 && age < maxAge {
-		return known
+	age := now.Sub(known.at)
+	ok = ok && renewAt > 0 && age >= 0
+	if ok && age < renewAt {
+		return known, nil
 	}
 	p := proof{at: now}
-	if err := v.inspect(ctx, &p); err != nil {
-		p.fault = err.Error()
-	} else if err := v.probe(ctx, namespace); err != nil {
-		p.fault = err.Error()
+	err := v.inspect(ctx, &p)
+	if err == nil {
+		err = v.probe(ctx, namespace)
+	}
+	if transient(err) {
+		if ok && age < proofLasts {
+			return known, nil
+		}
+		return proof{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.known, namespace)
-	if p.fault == "" {
-		v.known[namespace] = p
+	if err != nil {
+		delete(v.known, namespace)
+		p.fault = err.Error()
+		return p, nil
 	}
-	return p
+	v.known[namespace] = p
+	return p, nil
 }
 
 const mend = "apply the shipped config/admission again"
+
+// transient says that an error tells nothing about the policies: the API server was not reached, or was busy.
+func transient(err error) bool {
+	if err == nil {
+		return false
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		_, wrong := errors.AsType[*faultError](err)
+		return !wrong
+	}
+	code := status.ErrStatus.Code
+	return code == http.StatusTooManyRequests || code == http.StatusConflict || code >= http.StatusInternalServerError
+}
+
+// faultError is what is found to be wrong with the policies.
+type faultError struct{ what string }
+
+func (e *faultError) Error() string { return e.what }
+
+func faultf(format string, args ...any) error { return &faultError{fmt.Sprintf(format, args...)} }
+
+// tries is how often the API server is asked the same before it counts as not reached: a proof takes a score of
+// calls, which would hardly ever all succeed while some of them fail.
+var tries = wait.Backoff{Steps: 5, Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5}
 
 // probe makes an approval that must be denied. Nothing is stored.
 func (v *prover) probe(ctx context.Context, namespace string) error {
@@ -82,11 +122,11 @@ func (v *prover) probe(ctx context.Context, namespace string) error {
 			PlanHash:   "probe", Decision: v1alpha1.DecisionApproved, Approver: "retryqueue:probe-must-be-denied",
 		},
 	}
-	err := v.client.Create(ctx, bad, client.DryRunAll)
+	err := retry.OnError(tries, transient, func() error { return v.client.Create(ctx, bad.DeepCopy(), client.DryRunAll) })
 	denied := fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied", approvalPolicy, approvalPolicy)
 	switch {
 	case err == nil:
-		return fmt.Errorf("an approval under a false name was not denied in this namespace: ValidatingAdmissionPolicy %s is not in force; %s", approvalPolicy, mend)
+		return faultf("an approval under a false name was not denied in this namespace: ValidatingAdmissionPolicy %s is not in force; %s", approvalPolicy, mend)
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied):
 		return nil
 	}
@@ -121,14 +161,14 @@ func (v *prover) inspect(ctx context.Context, p *proof) error {
 }
 
 func (v *prover) read(ctx context.Context, name string, into client.Object, kind string) error {
-	err := v.live.Get(ctx, client.ObjectKey{Name: name}, into)
+	err := retry.OnError(tries, transient, func() error { return v.live.Get(ctx, client.ObjectKey{Name: name}, into) })
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s %s is not installed; %s", kind, name, mend)
+		return faultf("%s %s is not installed; %s", kind, name, mend)
 	case err != nil:
 		return fmt.Errorf("reading %s %s: %w", kind, name, err)
 	case !into.GetDeletionTimestamp().IsZero():
-		return fmt.Errorf("%s %s is being deleted; %s", kind, name, mend)
+		return faultf("%s %s is being deleted; %s", kind, name, mend)
 	}
 	return nil
 }
@@ -161,7 +201,7 @@ func differ(kind, name string, want, got any) error {
 		return fmt.Errorf("comparing %s %s: %w", kind, name, err)
 	}
 	if at, ok := firstDifference("spec", w, g); ok {
-		return fmt.Errorf("%s %s is not the shipped one: %s differs; %s", kind, name, at, mend)
+		return faultf("%s %s is not the shipped one: %s differs; %s", kind, name, at, mend)
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func TestNothingIsProvedWithoutTheListOfTrustedApprovers(t *testing.T) {
 	v := newProver(t)
 	restore := tamper(t, tampering{object: list})
 	defer restore()
-	NewWithT(t).Eventually(func() string { return v.prove(t.Context(), "default", 0).fault }, patience, 50*time.Millisecond).
+	NewWithT(t).Eventually(func() string { return faultOf(t, v) }, patience, 50*time.Millisecond).
 		Should(ContainSubstring("no params found"))
 }
 
@@ -214,6 +214,15 @@ func newProver(t *testing.T) *prover {
 	}
 }
 
+func faultOf(t *testing.T, v *prover) string {
+	t.Helper()
+	p, err := v.prove(t.Context(), "default", 0)
+	if err != nil {
+		return err.Error()
+	}
+	return p.fault
+}
+
 // awaitGuards waits until the API server denies what it must.
 func awaitGuards(t *testing.T) {
 	t.Helper()
@@ -226,7 +235,7 @@ func awaitGuards(t *testing.T) {
 		if err := cluster.Client.Create(t.Context(), forged.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return "a forged requester was admitted"
 		}
-		return v.prove(t.Context(), "default", 0).fault
+		return faultOf(t, v)
 	}, patience, 50*time.Millisecond).Should(BeEmpty())
 }
 
@@ -285,5 +294,37 @@ func TestFirstDifference(t *testing.T) {
 				t.Errorf("got %q %t, want %q", path, differs, tt.want)
 			}
 		})
+	}
+}
+
+// TestAServerThatCannotBeAskedProvesNothing: it is no fault of the policies, and only a young proof still holds.
+func TestAServerThatCannotBeAskedProvesNothing(t *testing.T) {
+	v := newProver(t)
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	v.clock = clock
+	if p, err := v.prove(t.Context(), "default", 0); err != nil || p.fault != "" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	c, err := client.NewWithWatch(cluster.ConfigAs(testenv.ManagerUser), client.Options{Scheme: cluster.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.live = (&faults{hit: func(bool) (error, bool) { return apierrors.NewInternalError(errDown), false }}).wrap(c)
+	for sentence, tt := range map[string]struct {
+		later   time.Duration
+		renewAt time.Duration
+		holds   bool
+	}{
+		"a young one holds":                  {proofAge, proofAge, true},
+		"not when a new one is asked for":    {proofAge, 0, false},
+		"an old one does not":                {proofLasts, proofAge, false},
+		"nor one from before the clock went": {-time.Second, proofAge, false},
+	} {
+		start := clock.Now()
+		clock.SetTime(start.Add(tt.later))
+		if p, err := v.prove(t.Context(), "default", tt.renewAt); (err == nil) != tt.holds || p.fault != "" {
+			t.Errorf("%s: %+v, %v", sentence, p, err)
+		}
+		clock.SetTime(start)
 	}
 }
