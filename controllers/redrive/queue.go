@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +19,37 @@ func (p *pass) findQueue(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	p.rq = rq
-	return p.missingQueue(), nil
+	out := p.missingQueue()
+	if out != nil {
+		p.lookForPermission(ctx)
+	}
+	return out, nil
+}
+
+// lookForPermission finds the permission that a worker may still hold whose queue is going or gone, so that the end
+// of the pass withdraws it. A worker that does not answer is left alone: permissions lapse.
+func (p *pass) lookForPermission(ctx context.Context) {
+	planned := p.rd.Status.Plan
+	if planned == nil || recordedEnd(p.rd) {
+		return
+	}
+	rq := p.rq
+	if rq == nil {
+		rq = &v1alpha1.RetryQueue{ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.rd.Namespace, Name: p.rd.Spec.QueueRef.Name, UID: types.UID(planned.QueueUID),
+		}}
+		if f, ok := p.workers.(interface{ Forget(queue types.UID) }); ok {
+			defer f.Forget(rq.UID)
+		}
+	}
+	admin, err := p.workers.Admin(ctx, rq)
+	if err != nil {
+		return
+	}
+	p.admin = admin
+	if got, err := p.ask(ctx, string(p.rd.UID)); err == nil && got.UID == string(p.rd.UID) {
+		p.plan = &got
+	}
 }
 
 // missingQueue is the outcome of a Redrive whose queue is not there, or not for long.

@@ -241,6 +241,30 @@ func TestAQueueMadeAnewNeverRunsAnOldPlan(t *testing.T) {
 	}
 }
 
+func TestAQueueThatGoesTakesThePermissionAlong(t *testing.T) {
+	t.Parallel()
+	for sentence, held := range map[string][]string{"gone": nil, "on its way": {"example.com/hold"}} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 30)
+			b.start()
+			rd := b.redrive("inc-42")
+			b.await(rd, v1alpha1.ReasonAwaitingApproval)
+			b.approve(alice, rd)
+			b.await(rd, v1alpha1.ReasonReleasing)
+			b.patchQueue(func(rq *v1alpha1.RetryQueue) { rq.Finalizers = held })
+			b.delete(b.rq)
+			b.await(rd, v1alpha1.ReasonQueueNotFound)
+			if b.permitted(rd) {
+				t.Error("its queue goes, and the worker may still release")
+			}
+			if held != nil {
+				b.patchQueue(func(rq *v1alpha1.RetryQueue) { rq.Finalizers = nil })
+			}
+		})
+	}
+}
+
 func TestAPlanThatNobodyApprovesExpires(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 3)
