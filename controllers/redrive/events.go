@@ -1,6 +1,8 @@
 package redrive
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -30,5 +32,10 @@ func (p *pass) tell(before *v1alpha1.Redrive, out outcome) {
 	if out.stalled || out.reason == v1alpha1.ReasonCanaryInconclusive || out.reason == v1alpha1.ReasonFailing {
 		kind = corev1.EventTypeWarning
 	}
-	p.events.Eventf(p.rd, nil, kind, out.reason, "Reconcile", "%s", out.message)
+	p.events.Eventf(p.rd, nil, kind, out.reason, "Reconcile", "%s", clipNote(out.message))
 }
+
+// maxNote is what an event's note may hold, in bytes.
+const maxNote = 1024
+
+func clipNote(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxNote)], "") }

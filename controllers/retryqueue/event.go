@@ -3,6 +3,7 @@ package retryqueue
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -71,12 +72,12 @@ func (p *pass) noteTransitions(v verdict) {
 	}
 }
 
-// maxNote is what an event's note may hold.
+// maxNote is what an event's note may hold, in bytes.
 const maxNote = 1024
 
 func (p *pass) tell() {
 	for _, n := range p.notes {
-		p.events.Eventf(p.rq, n.related, n.kind, n.reason, n.action, "%s", n.message[:min(len(n.message), maxNote-1)])
+		p.events.Eventf(p.rq, n.related, n.kind, n.reason, n.action, "%s", strings.ToValidUTF8(n.message[:min(len(n.message), maxNote)], ""))
 	}
 }
 
