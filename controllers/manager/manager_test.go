@@ -229,6 +229,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for want, o := range map[string]Options{
 		"POD_NAMESPACE":    {WorkerImage: "x"},
 		"RETRYQUEUE_IMAGE": {Namespace: "x"},
+		"from 0 to 16":     {Namespace: "x", WorkerImage: "x", MinApprovals: 17, unnamed: true},
 	} {
 		if _, err := New(managerConfig(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -53,7 +53,6 @@ const concurrency = 8
 
 // +kubebuilder:rbac:groups=retryqueue.dev,resources=redrives,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=retryqueue.dev,resources=redrives/status,verbs=patch
-// +kubebuilder:rbac:groups=retryqueue.dev,resources=redrives/finalizers,verbs=update
 // +kubebuilder:rbac:groups=retryqueue.dev,resources=redriveapprovals,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=retryqueue.dev,resources=retryqueues,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=get
@@ -85,6 +84,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 func newReconciler(mgr ctrl.Manager, o *Options) (*Reconciler, error) {
 	if o.Workers == nil {
 		return nil, errors.New("Options.Workers is not set")
+	}
+	if o.MinApprovals < 0 || o.MinApprovals > maxRecords {
+		return nil, fmt.Errorf("the least number of approvals must be from 0 to %d, is %d", maxRecords, o.MinApprovals)
 	}
 	setDefaults(o)
 	policies, err := readShipped(o.Policies, o.Namespace)
