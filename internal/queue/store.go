@@ -3,8 +3,8 @@ package queue
 import "context"
 
 // Store keeps one queue durably. Two implementations hold it (SQLite, PostgreSQL); package storetest is
-// its specification. Every method is atomic, safe for concurrent use, takes its time from the store's own
-// clock, and returns only after what it did is durable.
+// its specification. Every method is atomic (Purge: each of its batches), safe for concurrent use, takes its time
+// from the store's own clock, and returns only after what it did is durable.
 //
 // Errors besides those named: ErrFenced and ErrStorageFull from any write, and whatever the database says.
 type Store interface {
@@ -42,7 +42,9 @@ type Store interface {
 	DeadGroups(ctx context.Context, s Selector, limit int) ([]DeadGroup, error)
 
 	// Purge deletes the selected dead jobs for good and remembers their ids for p.DedupeWindow. An empty
-	// selector is refused with InvalidError. It reports how many were deleted.
+	// selector is refused with InvalidError. It picks from what was dead when it began, and works in batches, so
+	// that a purge of a million does not stop the queue: each is atomic, and the number says how many were
+	// deleted, beside an error as well. The same call again goes on with what is left.
 	Purge(ctx context.Context, p Policy, s Selector) (int, error)
 
 	// Now is the store's clock.

@@ -22,18 +22,18 @@ func (s *Store) Purge(ctx context.Context, p queue.Policy, selector queue.Select
 	}
 	purged, after, end := 0, int64(0), int64(0)
 	for {
-		n := 0
-		err := s.do(ctx, kindOther, purgeBatch, func(t *tx) (err error) {
+		n, last := 0, int64(0)
+		err := s.do(ctx, kindOther, purgeBatch, func(t *tx) (err error) { // may run twice: it must not move after itself
 			if end == 0 {
 				end = t.nextDead
 			}
-			n, after, err = t.purge(p, sel, after, end)
+			n, last, err = t.purge(p, sel, after, end)
 			return err
 		})
 		if err != nil {
 			return purged, fmt.Errorf("purging dead jobs: %w", err)
 		}
-		purged += n
+		purged, after = purged+n, last
 		if n < purgeBatch {
 			return purged, nil
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
@@ -74,6 +76,9 @@ func TestAFullDiskFreesTheReserveSoThatWorkCanBeSettled(t *testing.T) {
 	o := testOptions(t)
 	o.Reserve = 64 << 10
 	o.hooks.maxPages = 300
+	var room atomic.Int64
+	room.Store(2 * o.Reserve)
+	o.hooks.available = room.Load
 	s := mustOpen(t, o)
 	reserve := o.Path + ".reserve"
 	if info, err := os.Stat(reserve); err != nil || info.Size() != o.Reserve {
@@ -81,6 +86,7 @@ func TestAFullDiskFreesTheReserveSoThatWorkCanBeSettled(t *testing.T) {
 	}
 	mustAccept(t, s, newJobs("run", 10, 10)...)
 	leases := mustClaim(t, s, 10).Leases
+	room.Store(0)
 	if n, err := fill(t, s, "a"); !errors.Is(err, queue.ErrStorageFull) || n < 50 {
 		t.Fatalf("took %d jobs, then %v", n, err)
 	}
@@ -100,6 +106,14 @@ func TestAFullDiskFreesTheReserveSoThatWorkCanBeSettled(t *testing.T) {
 			t.Errorf("%s on a full disk: %v", what, err)
 		}
 	}
+	room.Store(o.Reserve)
+	if _, err := claim(s, 1); err != nil {
+		t.Errorf("claiming with what the reserve gave back: %v", err)
+	}
+	if err := accept(s, newJobs("b", 1, 10)...); !errors.Is(err, queue.ErrStorageFull) {
+		t.Errorf("accepting with what the reserve gave back: %v", err)
+	}
+	room.Store(2 * o.Reserve)
 	o.Clock.(*storetest.ManualClock).Advance(retryEvery)
 	_ = accept(s, newJobs("b", 1, 10)...) // is what makes it look again
 	if err := accept(s, newJobs("b", 1, 10)...); err != nil {
@@ -152,5 +166,30 @@ func TestALogThatAReaderPinsStopsAcceptingAndIsCutAfterwards(t *testing.T) {
 	}
 	if wal := s.space.wal(); wal > o.hooks.walLimit {
 		t.Errorf("the log still has %d bytes", wal)
+	}
+}
+
+func TestAPurgeThatMeetsAFullDiskLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	full := false
+	o := testOptions(t)
+	o.Reserve = 64 << 10
+	o.hooks.beforeCommit = func() error {
+		if !full {
+			return nil
+		}
+		full = false
+		return syscall.ENOSPC
+	}
+	s := mustOpen(t, o)
+	const n = purgeBatch + 100
+	mustAccept(t, s, newJobs("a", n, 1)...)
+	mustSettle(t, s, permanent, mustClaim(t, s, n).Leases...)
+	full = true
+	if got, err := s.Purge(t.Context(), testPolicy, queue.Selector{Reasons: queue.Reasons()}); got != n || err != nil {
+		t.Errorf("purged %d of %d, %v", got, n, err)
+	}
+	if stats, err := s.Stats(t.Context()); stats.Dead != 0 || err != nil {
+		t.Errorf("%d are still dead, %v", stats.Dead, err)
 	}
 }

@@ -107,6 +107,7 @@ func (s *Store) commitAll(batch []*op) {
 		for _, o := range batch {
 			o.err = nil
 		}
+		s.paces = nil // are of what was undone
 		err = s.attempt(batch)
 	}
 	for _, o := range batch {
