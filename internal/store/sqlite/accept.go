@@ -243,18 +243,50 @@ func (t *tx) sortOut(rows []newRow, firstSeq int64, stored map[string]queue.Job)
 
 // limits says whether n more jobs with so many bytes fit.
 func (t *tx) limits(p queue.Policy, n, size int64) error {
+	exceeded := queue.LimitError{}
 	switch {
 	case n == 0:
+		return nil
 	case t.pending+t.leased+n > p.Limits.MaxPending:
-		return &queue.LimitError{Limit: "maxPending", Max: p.Limits.MaxPending, RetryAfter: retryAfter(p)}
+		exceeded = queue.LimitError{Limit: "maxPending", Max: p.Limits.MaxPending}
 	case t.bytes+size > p.Limits.MaxBytes:
-		return &queue.LimitError{Limit: "maxBytes", Max: p.Limits.MaxBytes, RetryAfter: retryAfter(p)}
+		exceeded = queue.LimitError{Limit: "maxBytes", Max: p.Limits.MaxBytes}
+	default:
+		return nil
 	}
-	return nil
+	var err error
+	if exceeded.RetryAfter, err = t.retryAfter(p); err != nil {
+		return err
+	}
+	return &exceeded
 }
 
-// retryAfter guesses when room will have been made: when the attempts that run now must have ended.
-func retryAfter(p queue.Policy) queue.Millis { return min(max(p.AttemptTimeout, 1_000), 60_000) }
+// Bounds of retryAfter.
+const (
+	minRetryAfter = queue.Millis(1_000)
+	maxRetryAfter = queue.Millis(60_000)
+)
+
+// retryAfter is when room may have been made: when an attempt that runs, or that is due, must have ended; else when
+// the next falls due. Where every job is dead only a purge or the retention makes room, and there is no telling when.
+func (t *tx) retryAfter(p queue.Policy) (queue.Millis, error) {
+	wait := p.AttemptTimeout
+	switch {
+	case t.leased > 0:
+	case t.pending == 0:
+		wait = maxRetryAfter
+	default:
+		next, err := t.number(sqlNextDue)
+		if err != nil {
+			return 0, err
+		}
+		now, _ := t.s.clock.read()
+		if due := queue.Time(next); due > now {
+			wait = due.Sub(now)
+		}
+	}
+	return min(max(wait, minRetryAfter), maxRetryAfter), nil
+}
 
 func (t *tx) answer(rows []newRow, stored map[string]queue.Job) []queue.Accepted {
 	accepted := make([]queue.Accepted, len(rows))
