@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -84,8 +85,13 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	}
 	db.SetMaxOpenConns(1)
 	s.write = &writer{db: db, stmts: map[string]*sql.Stmt{}}
-	if err := s.own(ctx, o); err != nil {
-		return err
+	err = s.own(ctx, o)
+	if isFull(err) && os.Remove(reserveFile(o.Path)) == nil {
+		o.Log.Error("the disk is full: freed the reserve, so that the store can be opened", "event", "storage_full", "error", err)
+		err = s.own(ctx, o)
+	}
+	if err != nil {
+		return classify(err)
 	}
 	if err := s.write.connect(ctx, o.hooks.maxPages); err != nil {
 		return err
@@ -93,7 +99,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if err := s.loadPlans(ctx); err != nil {
 		return err
 	}
-	s.space = newSpace(o)
+	s.space = newSpace(o, s.write)
 	if s.reads, err = sql.Open("sqlite", dsn(o.Path, readCacheKiB, true)); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type hooks struct {
 	beforeCommit func() error // its error is that of COMMIT
 	walLimit     int64        // instead of maxWAL
 	maxPages     int64        // end of the disk, in pages
+	available    func() int64 // free bytes of the disk
 }
 
 const defaultReserve = 16 << 20

@@ -15,7 +15,7 @@ import (
 // Bounds of the write-ahead log, and shares of the volume at which work stops. The order matters: what takes new
 // work in stops first, and what ends work goes on.
 const (
-	checkpointEvery = 16 << 20 // written since the last PASSIVE checkpoint
+	checkpointEvery = 16 << 20 // written since the last PASSIVE checkpoint, at most
 	truncateAbove   = 64 << 20 // size of the file
 	maxWAL          = 256 << 20
 
@@ -25,12 +25,16 @@ const (
 	pageSize = 4096
 )
 
-// space watches how much of the volume is used, and keeps a reserve on it.
+// space watches how much of the volume is used, and keeps a reserve on it. When the disk is full all the same, the
+// reserve is given back: what runs ends with it, and then what waits is still claimed, in small steps, since nothing
+// else makes room. Accepting waits until there is a reserve again.
 type space struct {
 	path     string
 	limit    int64
 	walLimit int64
 	reserve  int64
+	kept     int64 // of the reserve, on disk
+	disk     func() int64
 	freed    bool  // the reserve is gone: the disk was full
 	written  int64 // bytes into the log since the last checkpoint
 	refused  bool  // something was refused since; a checkpoint might mend that
@@ -40,13 +44,25 @@ type space struct {
 // retryEvery is how often a shortage is looked into again.
 const retryEvery = queue.Millis(1000)
 
-func newSpace(o Options) *space {
-	sp := &space{path: o.Path, limit: o.SizeLimit, walLimit: o.hooks.walLimit, reserve: o.Reserve}
-	if err := sp.refill(); err != nil {
+func newSpace(o Options, w *writer) *space {
+	sp := &space{path: o.Path, limit: o.SizeLimit, walLimit: o.hooks.walLimit, reserve: o.Reserve, disk: o.hooks.available}
+	if sp.disk == nil {
+		sp.disk = sp.available
+	}
+	if err := sp.refill(w); err != nil {
 		sp.freed = true
 		o.Log.Warn("no room for the reserve", "event", "reserve_missing", "bytes", o.Reserve, "error", err)
 	}
 	return sp
+}
+
+// available is what the disk has free. When it does not say, nothing.
+func (sp *space) available() int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs(sp.path, &st); err != nil {
+		return 0
+	}
+	return int64(st.Bavail) * st.Bsize
 }
 
 // admit refuses work of k for which there is no room.
@@ -64,7 +80,7 @@ func (sp *space) check(t *tx, k kind) error {
 	if k == kindAccept && wal > sp.walLimit {
 		return fmt.Errorf("%w: the write-ahead log has %d MiB, because a long read or a slow disk keeps it from being emptied", queue.ErrStorageFull, wal>>20)
 	}
-	if sp.freed {
+	if sp.freed && (k == kindAccept || sp.disk() < sp.reserve/2) {
 		return fmt.Errorf("%w: the disk was full; purge dead jobs or enlarge the volume", queue.ErrStorageFull)
 	}
 	if sp.limit <= 0 {
@@ -86,17 +102,26 @@ func (sp *space) check(t *tx, k kind) error {
 
 // used is what the store takes of the volume; pages on the free list are there to be used again.
 func (sp *space) used(t *tx, wal int64) (int64, error) {
-	var pages, free int64
-	for query, into := range map[string]*int64{"pragma page_count": &pages, "pragma freelist_count": &free} {
-		st, err := t.w.stmt(query)
-		if err != nil {
-			return 0, err
-		}
-		if err := st.QueryRow().Scan(into); err != nil {
-			return 0, fmt.Errorf("measuring the file: %w", err)
-		}
+	pages, err := t.w.number("pragma page_count")
+	if err != nil {
+		return 0, err
+	}
+	free, err := t.w.number("pragma freelist_count")
+	if err != nil {
+		return 0, err
 	}
 	return (pages-free)*pageSize + wal + sp.reserve, nil
+}
+
+func (w *writer) number(query string) (n int64, err error) {
+	st, err := w.stmt(query)
+	if err != nil {
+		return 0, err
+	}
+	if err := st.QueryRow().Scan(&n); err != nil {
+		return 0, fmt.Errorf("measuring the file: %w", err)
+	}
+	return n, nil
 }
 
 // wal is the size of the write-ahead log's file.
@@ -113,41 +138,73 @@ func (sp *space) free(s *Store) bool {
 	first := !sp.freed
 	sp.freed = true
 	sp.tried, _ = s.clock.read()
-	err := os.Remove(sp.reserveFile())
+	sp.kept = 0
+	err := os.Remove(reserveFile(sp.path))
 	if first {
 		s.log.Error("the disk is full: freed the reserve, so that running work can be settled", "event", "storage_full", "error", err)
 	}
 	return err == nil
 }
 
-// refill takes the reserve again, if there is room for it twice over.
-func (sp *space) refill() error {
-	if sp.reserve == 0 {
+// refill takes the reserve again, if there is room for it twice over. If there is not, but the file itself has that
+// much free within, as after much was accepted and delivered, a smaller one does: half of what there is.
+func (sp *space) refill(w *writer) error {
+	info, err := os.Stat(reserveFile(sp.path))
+	if err == nil {
+		sp.kept = info.Size()
+	}
+	if sp.kept >= sp.reserve {
 		sp.freed = false
 		return nil
 	}
-	if info, err := os.Stat(sp.reserveFile()); err == nil && info.Size() == sp.reserve {
-		return nil
+	room := sp.disk() + sp.kept
+	size := sp.reserve
+	if room < 2*sp.reserve {
+		within, err := w.number("pragma freelist_count")
+		if err != nil {
+			return err
+		}
+		size = max(room/2, sp.kept)
+		if within*pageSize < sp.reserve || size < sp.reserve/4 {
+			return queue.ErrStorageFull
+		}
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(sp.path, &st); err != nil {
-		return fmt.Errorf("asking for free space: %w", err)
+	if size > sp.kept {
+		if err := sp.take(size); err != nil {
+			return err
+		}
 	}
-	if int64(st.Bavail)*st.Bsize < 2*sp.reserve {
-		return queue.ErrStorageFull
-	}
-	f, err := os.OpenFile(sp.reserveFile(), os.O_RDWR|os.O_CREATE, 0o600)
+	sp.freed = false
+	return nil
+}
+
+// take makes the reserve's file size bytes long.
+func (sp *space) take(size int64) error {
+	f, err := os.OpenFile(reserveFile(sp.path), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, sp.reserve); err != nil {
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err != nil {
+		sp.kept = 0
 		return errors.Join(fmt.Errorf("reserving space: %w", err), f.Close(), os.Remove(f.Name()))
 	}
-	sp.freed = false
+	sp.kept = size
 	return f.Close()
 }
 
-func (sp *space) reserveFile() string { return sp.path + ".reserve" }
+func reserveFile(path string) string { return path + ".reserve" }
+
+// step is how much may be written into the log between two checkpoints: less than the reserve, since the file can
+// need as much again when the log is copied into it; and little while there is no whole reserve.
+func (sp *space) step() int64 {
+	switch {
+	case sp.reserve == 0:
+		return checkpointEvery
+	case sp.kept < sp.reserve:
+		return min(checkpointEvery, sp.reserve/8)
+	}
+	return min(checkpointEvery, sp.reserve*3/4)
+}
 
 // checkpoint copies the log into the file after every checkpointEvery bytes, and cuts the log when it has grown.
 // When work was refused it looks, now and then, whether that can be mended.
@@ -155,21 +212,22 @@ func (s *Store) checkpoint() {
 	sp := s.space
 	sp.written += s.write.pagesWritten() * pageSize
 	now, _ := s.clock.read()
-	if sp.written < checkpointEvery && !(sp.refused && now.Sub(sp.tried) >= retryEvery) {
+	if sp.written < sp.step() && !(sp.refused && now.Sub(sp.tried) >= retryEvery) {
 		return
 	}
 	mode := "pragma wal_checkpoint(passive)"
-	if sp.refused || sp.wal() > truncateAbove {
+	if sp.refused || sp.freed || sp.wal() > truncateAbove {
 		mode = "pragma wal_checkpoint(truncate)"
 	}
+	again := now.Sub(sp.tried) < retryEvery
 	sp.written, sp.refused, sp.tried = 0, false, now
 	if err := s.write.checkpoint(mode); err != nil {
 		s.log.Warn("checkpoint failed", "event", "checkpoint_failed", "error", err)
 	}
-	if !sp.freed {
+	if sp.kept >= sp.reserve {
 		return
 	}
-	if err := sp.refill(); err != nil {
+	if err := sp.refill(s.write); err != nil && sp.freed && !again {
 		s.log.Warn("no room for the reserve", "event", "reserve_missing", "error", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -75,6 +76,9 @@ func TestAFullDiskFreesTheReserveSoThatWorkCanBeSettled(t *testing.T) {
 	o := testOptions(t)
 	o.Reserve = 64 << 10
 	o.hooks.maxPages = 300
+	var room atomic.Int64
+	room.Store(2 * o.Reserve)
+	o.hooks.available = room.Load
 	s := mustOpen(t, o)
 	reserve := o.Path + ".reserve"
 	if info, err := os.Stat(reserve); err != nil || info.Size() != o.Reserve {
@@ -82,6 +86,7 @@ func TestAFullDiskFreesTheReserveSoThatWorkCanBeSettled(t *testing.T) {
 	}
 	mustAccept(t, s, newJobs("run", 10, 10)...)
 	leases := mustClaim(t, s, 10).Leases
+	room.Store(0)
 	if n, err := fill(t, s, "a"); !errors.Is(err, queue.ErrStorageFull) || n < 50 {
 		t.Fatalf("took %d jobs, then %v", n, err)
 	}
@@ -101,6 +106,14 @@ func TestAFullDiskFreesTheReserveSoThatWorkCanBeSettled(t *testing.T) {
 			t.Errorf("%s on a full disk: %v", what, err)
 		}
 	}
+	room.Store(o.Reserve)
+	if _, err := claim(s, 1); err != nil {
+		t.Errorf("claiming with what the reserve gave back: %v", err)
+	}
+	if err := accept(s, newJobs("b", 1, 10)...); !errors.Is(err, queue.ErrStorageFull) {
+		t.Errorf("accepting with what the reserve gave back: %v", err)
+	}
+	room.Store(2 * o.Reserve)
 	o.Clock.(*storetest.ManualClock).Advance(retryEvery)
 	_ = accept(s, newJobs("b", 1, 10)...) // is what makes it look again
 	if err := accept(s, newJobs("b", 1, 10)...); err != nil {

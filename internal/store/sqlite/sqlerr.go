@@ -22,7 +22,11 @@ func isFull(err error) bool {
 		return false
 	}
 	// Some writes report a full disk as an input/output error.
-	return e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_WRITE
+	switch e.Code() {
+	case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE:
+		return true
+	}
+	return e.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
 // isNoTransaction says that there was nothing to roll back.
