@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"time"
 
@@ -33,6 +34,7 @@ what was in flight counts as lost attempts.`,
 			if err != nil {
 				return err
 			}
+			redirectLibraries(log)
 			o.Log, o.Now, o.Version = log, time.Now, buildVersion()
 			if err := worker.Run(c.Context(), o); err != nil {
 				log.Error("worker.failed", "error", err)
@@ -58,6 +60,12 @@ what was in flight counts as lost attempts.`,
 	f.StringVar(&format, "log-format", "text", "text or json")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return c
+}
+
+// redirectLibraries makes debug records of what libraries print. That of net/http quotes the target's answers.
+func redirectLibraries(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(to.Handler(), slog.LevelDebug).Writer())
 }
 
 // newLogger logs to w.
