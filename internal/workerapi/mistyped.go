@@ -18,7 +18,7 @@ func mistyped(err error) (field, detail string) {
 }
 
 func jsonType(t reflect.Type) string {
-	switch t.Kind() { //nolint:exhaustive // what is decoded into here
+	switch t.Kind() {
 	case reflect.Pointer:
 		return jsonType(t.Elem())
 	case reflect.String:
