@@ -26,6 +26,7 @@ type fakeStore struct {
 	settles  [][]Settlement
 	advances []HeldReason
 	release  int // what the next AdvanceRedrives makes due
+	buryMax  int // how many one Claim buries; 0 for all
 }
 
 type fakeJob struct {
@@ -33,6 +34,7 @@ type fakeJob struct {
 	token     int64
 	until     Time
 	backwards bool // its settle finds the clock before the claim
+	poisoned  bool // a call that settles it fails as a whole
 }
 
 func newFakeStore() *fakeStore {
@@ -96,9 +98,10 @@ func (s *fakeStore) Claim(ctx context.Context, p Policy, c ClaimRequest) (Claime
 	s.mu.Lock()
 	s.claims = append(s.claims, c)
 	s.token++
+	buried := 0
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		j := s.jobs[id]
-		if j.State != Pending {
+		if j.State != Pending || s.buryMax > 0 && buried == s.buryMax {
 			continue
 		}
 		reason, dies := Overdue(Budget{Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Deadline: j.Deadline}, out.Now)
@@ -106,6 +109,7 @@ func (s *fakeStore) Claim(ctx context.Context, p Policy, c ClaimRequest) (Claime
 		case j.AvailableAt <= out.Now && dies:
 			j.State, j.Reason = Dead, reason
 			out.Deaths[reason]++
+			buried++
 		case j.AvailableAt <= out.Now && len(out.Leases) < c.Max:
 			j.State, j.token, j.until = Leased, s.token, out.Now.Add(p.Lease())
 			j.Attempts++
@@ -127,6 +131,11 @@ func (s *fakeStore) Settle(_ context.Context, p Policy, list []Settlement) (Sett
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, st := range list {
+		if s.jobs[st.ID].poisoned {
+			return Settled{}, fmt.Errorf("job %s cannot be read", st.ID)
+		}
+	}
 	s.settles = append(s.settles, list)
 	out := Settled{Deaths: Deaths{}}
 	seen := map[string]bool{}

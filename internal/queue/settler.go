@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,7 +23,7 @@ type unsettled struct {
 }
 
 // settler gathers settlements and hands them to the store, many at once: the first of a batch waits at most
-// flushAfter. A batch that the store does not take is tried again while its leases live.
+// flushAfter. What the store does not take is tried again while its lease lives.
 type settler struct {
 	w     *Worker
 	fail  func(error)
@@ -117,44 +118,78 @@ func (s *settler) gather(carried []unsettled) (batch, rest []unsettled, more boo
 	return batch, rest, true
 }
 
-// flush settles one batch, with tries as long as leases live.
+// flush settles one batch, with tries as long as leases live. What was refused is tried in halves the next time, so
+// that one settlement which the store cannot take does not keep the others from being settled.
 func (s *settler) flush(batch []unsettled) {
-	defer s.w.slots.settled(len(batch))
-	for failures := 0; len(batch) > 0 && s.ctx.Err() == nil; {
-		err := s.w.settle(s.ctx, batch, failures > 0)
+	parts := [][]unsettled{batch}
+	for failures := 0; len(parts) > 0 && s.ctx.Err() == nil; {
+		refused, left, err := s.try(parts, failures > 0)
 		if err == nil {
 			return
+		}
+		parts = left
+		for _, part := range refused {
+			parts = append(parts, halves(part)...)
 		}
 		failures++
 		s.w.failed("settle", err)
 		s.fail(err)
-		if errors.Is(err, ErrFenced) {
+		if errors.Is(err, ErrFenced) || !s.wait(s.w.backoff(failures, err)) {
 			break
 		}
-		if !s.wait(s.w.backoff(failures, err)) {
-			break
-		}
-		batch = s.living(batch)
+		parts = s.living(parts)
 	}
-	s.abandoned(batch)
+	s.abandoned(slices.Concat(parts...))
 }
 
+// try settles each part. What the store refused is apart from what is left since the store is not there for any of
+// it; the error is one of those met.
+func (s *settler) try(parts [][]unsettled, again bool) (refused, left [][]unsettled, err error) {
+	for i, part := range parts {
+		e := s.w.settle(s.ctx, part, again)
+		switch {
+		case e == nil:
+			s.w.slots.settled(len(part))
+			continue
+		case s.ctx.Err() != nil, errors.Is(e, ErrFenced), errors.Is(e, ErrStorageFull), errors.Is(e, context.DeadlineExceeded):
+			return refused, parts[i:], e
+		}
+		refused, err = append(refused, part), e
+	}
+	return refused, nil, err
+}
+
+func halves(part []unsettled) [][]unsettled {
+	if len(part) == 1 {
+		return [][]unsettled{part}
+	}
+	return [][]unsettled{part[:len(part)/2], part[len(part)/2:]}
+}
+
+// abandoned gives up batch.
 func (s *settler) abandoned(batch []unsettled) {
 	if len(batch) > 0 {
+		s.w.slots.settled(len(batch))
 		s.w.observer.SettlesAbandoned(len(batch))
 		s.w.log.Error("settle.abandoned", "jobs", len(batch), "first", batch[0].ID)
 	}
 }
 
 // living drops what is left to the reaper.
-func (s *settler) living(batch []unsettled) []unsettled {
+func (s *settler) living(parts [][]unsettled) (alive [][]unsettled) {
 	now := s.w.clock.Now()
-	var alive, late []unsettled
-	for _, u := range batch {
-		if now.Before(u.expires) {
-			alive = append(alive, u)
-		} else {
-			late = append(late, u)
+	var late []unsettled
+	for _, part := range parts {
+		var living []unsettled
+		for _, u := range part {
+			if now.Before(u.expires) {
+				living = append(living, u)
+			} else {
+				late = append(late, u)
+			}
+		}
+		if len(living) > 0 {
+			alive = append(alive, living)
 		}
 	}
 	s.abandoned(late)

@@ -91,6 +91,44 @@ func TestWorkerSettles(t *testing.T) {
 			b.want("abandoned", 0)
 			b.drained(stop)
 		},
+		"one that the store never takes does not keep the others of its batch": func(t *testing.T) {
+			b := newBench(t, takes(10*time.Millisecond))
+			b.set(func(s *Settings) { s.Concurrency = 100 })
+			b.store.add(0, names(100)...)
+			for _, id := range []string{"job-007", "job-070"} {
+				b.store.set(id, func(j *fakeJob) { j.poisoned = true })
+			}
+			stop := b.run()
+			let(10 * time.Second)
+			b.wantIn(Succeeded, 98)
+			b.wantIn(Leased, 2)
+			if n := b.w.slots.inFlight(); n != 2 {
+				t.Errorf("%d slots are taken, want 2", n)
+			}
+			let(20 * time.Second)
+			b.want("abandoned", 2)
+			for _, id := range []string{"job-007", "job-070"} {
+				b.store.set(id, func(j *fakeJob) { j.poisoned = false })
+			}
+			let(30 * time.Second)
+			b.wantIn(Succeeded, 100)
+			b.drained(stop)
+		},
+		"a store that does not answer is not asked for each by itself": func(t *testing.T) {
+			b := newBench(t, succeed)
+			calls := 0
+			b.store.hook["settle"] = func() error { calls++; return context.DeadlineExceeded }
+			b.store.add(0, names(10)...)
+			stop := b.run()
+			let(10 * time.Second)
+			if n := b.seen.get("failed settle"); calls != n {
+				t.Errorf("%d calls in %d tries", calls, n)
+			}
+			b.store.on("settle", nil)
+			let(10 * time.Second)
+			b.wantIn(Succeeded, 10)
+			b.drained(stop)
+		},
 		"one whose answer was lost is ambiguous the second time": func(t *testing.T) {
 			b := newBench(t, succeed)
 			b.store.lostReply = true
