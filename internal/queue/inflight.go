@@ -18,6 +18,7 @@ type task struct {
 // round is the answer to one claim.
 type round struct {
 	tasks  []task
+	buried bool      // some were overdue
 	nextAt time.Time // when the next job is due by the worker's clock; zero when none is pending
 }
 
@@ -27,14 +28,14 @@ func (w *Worker) claim(ctx context.Context, s *Settings, n int) (round, error) {
 	ctx, cancel := context.WithTimeout(ctx, ClaimTime.Std())
 	defer cancel()
 	asked := w.clock.Now()
-	c, err := w.store.Claim(ctx, s.Policy, ClaimRequest{Max: n, Obstacle: s.obstacle()})
+	c, err := w.store.Claim(ctx, s.Policy, ClaimRequest{Max: n, Obstacle: w.obstacles.String()})
 	if err != nil {
 		return round{}, fmt.Errorf("claiming jobs: %w", err)
 	}
 	if len(c.Deaths) > 0 {
 		w.observer.Died(c.Deaths)
 	}
-	var r round
+	r := round{buried: len(c.Deaths) > 0}
 	if c.NextAt != 0 { // from the answer on, so as not to ask too early
 		r.nextAt = w.clock.Now().Add(c.NextAt.Sub(c.Now).Std())
 	}
@@ -63,6 +64,7 @@ func (w *Worker) attempt(ctx context.Context, t task, done func(Settlement)) {
 	var r Result // stays without an outcome when the deliverer ends the goroutine
 	defer func() {
 		r = normalize(r)
+		w.obstacles.ended(r)
 		took := w.clock.Now().Sub(started)
 		w.observer.AttemptEnded(AttemptEnd{Lease: t.lease, Result: r, Took: took, Overran: took > t.timeout+time.Second})
 		if r.Outcome == OutcomeUnknown {

@@ -136,6 +136,9 @@ type pause struct {
 // untilNext is the pause after a claim of n jobs.
 func (w *Worker) untilNext(s *Settings, got round, n int) pause {
 	poll := pollEvery - time.Duration(w.random()*float64(pollEvery)/4)
+	if got.buried { // one claim buries only so many
+		poll = minPoll
+	}
 	if n == len(got.tasks) { // there may be more; when suspended or full there is nothing to do but bury
 		return pause{d: poll, slot: !s.Suspended, settings: s}
 	}

@@ -24,14 +24,6 @@ func (s Settings) Validate() error {
 	return err
 }
 
-// obstacle is what a job that dies unstarted is told to have stood in its way.
-func (s Settings) obstacle() string {
-	if s.Suspended {
-		return "the queue is suspended"
-	}
-	return ""
-}
-
 // held is what keeps redrives from releasing.
 func (s Settings) held() HeldReason {
 	if s.Suspended {

@@ -42,6 +42,8 @@ type Worker struct {
 	changed  signal // settings were swapped
 	woken    signal // something may be due
 	slots    *slots
+
+	obstacles obstacles
 }
 
 // NewWorker refuses invalid settings.
@@ -74,6 +76,7 @@ func (w *Worker) SetSettings(s Settings) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("setting the worker: %w", err)
 	}
+	w.obstacles.suspend(s.Suspended, w.clock.Now())
 	w.settings.Store(&s)
 	w.changed.raise()
 	return nil

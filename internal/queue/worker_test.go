@@ -261,6 +261,19 @@ func TestWorkerObeysItsSettings(t *testing.T) {
 			}
 			b.drained(stop)
 		},
+		"a suspended one buries many without waiting in between": func(t *testing.T) {
+			b := newBench(t, succeed)
+			b.set(func(s *Settings) { s.Suspended = true })
+			b.store.buryMax = 1
+			b.store.add(0, names(50)...)
+			for _, id := range names(50) {
+				b.store.set(id, func(j *fakeJob) { j.Deadline = now() })
+			}
+			stop := b.run()
+			let(time.Second)
+			b.wantIn(Dead, 50)
+			b.drained(stop)
+		},
 		"wakes do not make a suspended one ask more often": func(t *testing.T) {
 			b := newBench(t, succeed)
 			b.set(func(s *Settings) { s.Suspended = true })
