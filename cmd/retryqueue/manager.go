@@ -40,7 +40,7 @@ Several may run; one leads. SIGTERM ends it and hands the lead over.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the manager (or env POD_NAMESPACE)")
-	f.StringVar(&o.WorkerImage, "worker-image", os.Getenv("RETRYQUEUE_IMAGE"), "image of the workers (or env RETRYQUEUE_IMAGE)")
+	f.StringVar(&o.WorkerImage, "worker-image", os.Getenv("RETRYQUEUE_IMAGE"), "image of the workers (or env RETRYQUEUE_IMAGE); default that of the manager's own Deployment")
 	f.StringVar(&o.MetricsListen, "metrics-listen", ":8080", "address of /metrics; 0 for none")
 	f.StringVar(&o.HealthListen, "health-listen", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "let one of several managers act; without it there must be only one")
@@ -58,6 +58,11 @@ func runManager(c *cobra.Command, o manager.Options) error {
 	}
 	cfg.QPS, cfg.Burst = 50, 100
 	cfg.UserAgent = "retryqueue-manager/" + buildVersion()
+	if o.WorkerImage == "" && o.Namespace != "" {
+		if o.WorkerImage, err = manager.OwnImage(c.Context(), cfg, o.Namespace); err != nil {
+			return err
+		}
+	}
 	mgr, err := manager.New(cfg, o)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package manager
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +24,21 @@ func TestTheShippedManagerPassesTheRestrictedPodSecurityStandard(t *testing.T) {
 	pod.Name, pod.Namespace = "probe", key.Namespace
 	if err := cluster.Client.Create(t.Context(), pod, client.DryRunAll); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWorkersRunTheManagersImage(t *testing.T) {
+	d := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: testenv.ManagerNamespace, Name: "retryqueue-manager"}
+	if err := cluster.Client.Get(t.Context(), key, d); err != nil {
+		t.Fatal(err)
+	}
+	want := d.Spec.Template.Spec.Containers[0].Image
+	if got, err := OwnImage(t.Context(), managerConfig(), testenv.ManagerNamespace); err != nil || got != want || got == "" {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if got, err := OwnImage(t.Context(), managerConfig(), "default"); err == nil || !strings.Contains(err.Error(), "RETRYQUEUE_IMAGE") {
+		t.Errorf("elsewhere got %q, %v", got, err)
 	}
 }
 
