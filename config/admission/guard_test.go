@@ -179,6 +179,31 @@ func TestEditCannotReachAWorker(t *testing.T) {
 		"a worker under another queue's label": {workerPods, "", func(t *testing.T) error {
 			return dryPatch(t, h.eve, h.pod, `{"metadata":{"labels":{"retryqueue.dev/queue":"other"}}}`)
 		}},
+		"a worker that its ReplicaSet loses": {workerPods, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.pod, `{"metadata":{"labels":{"app.kubernetes.io/name":"lost"}}}`)
+		}},
+		"a worker of another template": {workerPods, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.pod, `{"metadata":{"labels":{"pod-template-hash":"lost"}}}`)
+		}},
+		"a worker of nobody": {workerPods, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.pod, `{"metadata":{"ownerReferences":null}}`)
+		}},
+		"a Deployment that the manager does not know": {reservedNames, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.deployment, `{"metadata":{"labels":{"retryqueue.dev/queue-uid":"x"}}}`)
+		}},
+		"a Service that the manager does not see": {reservedNames, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.service, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"eve"}}}`)
+		}},
+		"a ConfigMap of another queue": {reservedNames, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.configMap, `{"metadata":{"labels":{"retryqueue.dev/queue":"x"}}}`)
+		}},
+		"a Secret with another owner": {reservedNames, "", func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.secret, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"u2","controller":true}]}}`)
+		}},
+		"an orphaned ReplicaSet in other hands": {reservedNames, "", func(t *testing.T) error {
+			return dryPatch(t, h.deployments, h.replicaSet,
+				`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"evil","uid":"u3","controller":true}]}}`)
+		}},
 		"a claim in the place of ours": {workerData, "eve must hold the verb set-redrive-policy", func(t *testing.T) error { return dry(t, h.eve, object(t, h.ns, claimManifest, "retryqueue-evil-data")) }},
 		"another volume in the claim":  {workerData, "", func(t *testing.T) error { return dryPatch(t, h.eve, h.claim, `{"spec":{"volumeName":"evil"}}`) }},
 		"the claim given to another queue by its label": {workerData, "", func(t *testing.T) error {
@@ -267,6 +292,23 @@ func TestOthersGoOn(t *testing.T) {
 		},
 		"the garbage collector orphans": func(t *testing.T) error {
 			return dryPatch(t, controller("generic-garbage-collector"), h.pod, `{"metadata":{"ownerReferences":null}}`)
+		},
+		"the garbage collector orphans a ReplicaSet": func(t *testing.T) error {
+			return dryPatch(t, controller("generic-garbage-collector"), h.replicaSet, `{"metadata":{"ownerReferences":null}}`)
+		},
+		"the deployment controller adopts a ReplicaSet": func(t *testing.T) error {
+			return dryPatch(t, h.deployments, h.replicaSet,
+				`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"retryqueue-orders","uid":"u2","controller":true}]}}`)
+		},
+		"the replicaset controller adopts a pod": func(t *testing.T) error {
+			return dryPatch(t, h.replicas, h.pod,
+				`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"retryqueue-orders-6d4f","uid":"u2","controller":true}]}}`)
+		},
+		"eve labels a worker's pod": func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.pod, `{"metadata":{"labels":{"team":"shop"}}}`)
+		},
+		"eve labels the Deployment": func(t *testing.T) error {
+			return dryPatch(t, h.eve, h.deployment, `{"metadata":{"labels":{"team":"shop"}}}`)
 		},
 		"the namespace controller deletes": func(t *testing.T) error {
 			return controller("namespace-controller").Delete(t.Context(), h.secret.DeepCopy(), client.DryRunAll)
