@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +30,7 @@ func (p *pass) keep(ctx context.Context, c child) (*verdict, error) {
 	}
 	have, err := p.observe(ctx, c)
 	if apierrors.IsForbidden(err) && c.blind {
-		return new(taken(kind, name)), nil // the policy on the manager's Secrets: it is of another type
+		return new(taken(kind, name, p.rq.UID)), nil // the policy on the manager's Secrets: it is of another type
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", kind, name, err)
@@ -56,8 +56,8 @@ func (p *pass) apply(ctx context.Context, c child, have client.Object, a, last a
 	}
 	o := c.want.DeepCopy()
 	err := p.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if apierrors.IsInvalid(err) {
-		return invalid(fmt.Sprintf("%s %s is refused by the API server, mend the part of the spec that it is made of: %s", kind, name, reasonOf(err))), nil
+	if v := refusal(err, kind, name); v != nil {
+		return v, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("applying %s %s: %w", kind, name, err)
@@ -124,10 +124,19 @@ func (p *pass) claim(have client.Object, kind, name string) *verdict {
 	switch {
 	case ref != nil && ref.UID == p.rq.UID, ref == nil && have.GetLabels()[QueueUIDLabel] == string(p.rq.UID):
 		return nil
+	case ref == nil && kind != claimKind.Kind && madeByUs(have):
+		return nil // somebody took labels and owner away; there is nothing in it that we do not write
 	case ref != nil && ref.Kind == "RetryQueue" && ref.Name == p.rq.Name:
 		return waiting(v1alpha1.ReasonProgressing, fmt.Sprintf("%s %s of a deleted RetryQueue of this name is being removed", kind, name)).in(waitAfter)
 	}
-	return new(taken(kind, name))
+	return new(taken(kind, name, p.rq.UID))
+}
+
+// madeByUs says that we applied an object, whatever it says of itself.
+func madeByUs(have client.Object) bool {
+	return slices.ContainsFunc(have.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == FieldOwner && f.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 func digestOf(c child) (string, error) {
@@ -137,14 +146,4 @@ func digestOf(c child) (string, error) {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// reasonOf is what the API server says is wrong, without its preamble.
-func reasonOf(err error) string {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
-		return err.Error()
-	}
-	cause := status.ErrStatus.Details.Causes[0]
-	return cause.Field + ": " + cause.Message
 }

@@ -57,6 +57,7 @@ func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
 	secret := func(f func(*corev1.Secret)) hands { return func(o client.Object) { f(o.(*corev1.Secret)) } }
 	unlabel := func(o client.Object) { o.SetLabels(nil) }
 	disown := func(o client.Object) { o.SetOwnerReferences(nil) }
+	estrange := func(o client.Object) { unlabel(o); disown(o) }
 	rq := newQueue(t, nil)
 	nodes.run(t, rq)
 	reads(t, rq, "Current", v1alpha1.ReasonAvailable)
@@ -82,6 +83,11 @@ func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
 		{"more replicas", "Deployment", deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })},
 		{"no labels", "Deployment", unlabel},
 		{"no owner", "Deployment", disown},
+		{"neither labels nor owner", "Deployment", estrange},
+		{"neither labels nor owner", "ConfigMap", estrange},
+		{"neither labels nor owner", "Service", estrange},
+		{"neither labels nor owner", "NetworkPolicy", estrange},
+		{"neither labels nor owner", "Secret", estrange},
 		{"another manifest", "ConfigMap", configMap(func(c *corev1.ConfigMap) { c.Data[manifestKey] = "x" })},
 		{"a key more", "ConfigMap", configMap(func(c *corev1.ConfigMap) { c.Data["x"] = "y" })},
 		{"no data", "ConfigMap", configMap(func(c *corev1.ConfigMap) { c.Data = nil })},
@@ -216,7 +222,7 @@ func TestObjectsOfOthersAreNotTaken(t *testing.T) {
 			if tc.kind == "PersistentVolumeClaim" && !strings.Contains(c.Message, "existingClaim: retryqueue-orders-data") {
 				t.Errorf("the message does not say how to adopt: %q", c.Message)
 			}
-			happened(t, rq, eventNameTaken, o.GetName())
+			happened(t, rq, v1alpha1.ReasonNameTaken, o.GetName())
 			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || o.GetResourceVersion() != before {
 				t.Errorf("it was touched: %v", err)
 			}
