@@ -32,7 +32,8 @@ const (
 	ReasonConfigPending   = "ConfigPending" // workers do not run this generation yet
 	ReasonScaledToZero    = "ScaledToZero"
 	ReasonInvalidSpec     = "InvalidSpec"
-	ReasonNameTaken       = "NameTaken" // an object that we did not make has a name that we need
+	ReasonNameTaken       = "NameTaken"     // an object that we did not make has a name that we need
+	ReasonObjectRefused   = "ObjectRefused" // the API server does not take an object of the queue
 	ReasonNoDeadJobs      = "NoDeadJobs"
 	ReasonDeadJobs        = "DeadJobs"
 	ReasonReachable       = "AllAttemptsReachable"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,7 +30,7 @@ func (p *pass) keep(ctx context.Context, c child) (*verdict, error) {
 	}
 	have, err := p.observe(ctx, c)
 	if apierrors.IsForbidden(err) && c.blind {
-		return new(taken(kind, name)), nil // the policy on the manager's Secrets: it is of another type
+		return new(taken(kind, name, p.rq.UID)), nil // the policy on the manager's Secrets: it is of another type
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", kind, name, err)
@@ -57,8 +56,8 @@ func (p *pass) apply(ctx context.Context, c child, have client.Object, a, last a
 	}
 	o := c.want.DeepCopy()
 	err := p.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if apierrors.IsInvalid(err) {
-		return invalid(fmt.Sprintf("%s %s is refused by the API server, mend the part of the spec that it is made of: %s", kind, name, reasonOf(err))), nil
+	if v := refusal(err, kind, name); v != nil {
+		return v, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("applying %s %s: %w", kind, name, err)
@@ -130,7 +129,7 @@ func (p *pass) claim(have client.Object, kind, name string) *verdict {
 	case ref != nil && ref.Kind == "RetryQueue" && ref.Name == p.rq.Name:
 		return waiting(v1alpha1.ReasonProgressing, fmt.Sprintf("%s %s of a deleted RetryQueue of this name is being removed", kind, name)).in(waitAfter)
 	}
-	return new(taken(kind, name))
+	return new(taken(kind, name, p.rq.UID))
 }
 
 // madeByUs says that we applied an object, whatever it says of itself.
@@ -147,14 +146,4 @@ func digestOf(c child) (string, error) {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// reasonOf is what the API server says is wrong, without its preamble.
-func reasonOf(err error) string {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
-		return err.Error()
-	}
-	cause := status.ErrStatus.Details.Causes[0]
-	return cause.Field + ": " + cause.Message
 }

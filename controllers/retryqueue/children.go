@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/retryqueue/retryqueue/api/v1alpha1"
 	"github.com/retryqueue/retryqueue/internal/pki"
@@ -37,7 +38,12 @@ func (p *pass) keepChildren(ctx context.Context) (*verdict, error) {
 		return nil, err
 	}
 	for _, c := range all {
-		if v, err := p.keep(ctx, c); v != nil || err != nil {
+		v, err := p.keep(ctx, c)
+		if err == nil && v != nil && c.want.GroupVersionKind() == claimKind && v.reason == v1alpha1.ReasonObjectRefused {
+			p.late = v // a volume that cannot grow holds up nothing else
+			continue
+		}
+		if v != nil || err != nil {
 			return v, err
 		}
 	}
@@ -99,10 +105,11 @@ var metadataOnly = []schema.GroupVersionKind{
 }
 
 // taken is the verdict on an object of a name that the queue needs, which is not the queue's.
-func taken(kind, name string) verdict {
+func taken(kind, name string, uid types.UID) verdict {
 	if kind == "PersistentVolumeClaim" {
 		return stalled(v1alpha1.ReasonNameTaken, fmt.Sprintf("PersistentVolumeClaim %s exists and is not this RetryQueue's; it may hold the jobs "+
-			"of a deleted RetryQueue: make this one anew with spec.storage.sqlite.existingClaim: %s to adopt it, or delete the claim", name, name))
+			"of a deleted RetryQueue: make this one anew with spec.storage.sqlite.existingClaim: %s to adopt it, or delete the claim; one of this RetryQueue that lost its labels "+
+			"is known again by the label %s=%s", name, name, QueueUIDLabel, uid))
 	}
 	return stalled(v1alpha1.ReasonNameTaken, fmt.Sprintf("%s %s exists and is not this RetryQueue's: delete or rename it, or give the RetryQueue another name", kind, name))
 }

@@ -69,7 +69,8 @@ type pass struct {
 	stored *v1alpha1.RetryQueue // as the API server has it, as far as we know
 	notes  []note               // told once the status is written
 
-	deploymentGeneration int64 // as last applied
+	deploymentGeneration int64    // as last applied
+	late                 *verdict // what is wrong and yet holds up nothing
 }
 
 // step ends a pass with a verdict, or answers nil to let it go on.
@@ -97,6 +98,9 @@ func (p *pass) run(ctx context.Context) (verdict, error) {
 			}
 			return *v, nil
 		}
+	}
+	if p.late != nil {
+		return *p.late, nil
 	}
 	v := ready(v1alpha1.ReasonAvailable, "the workers run this generation")
 	if p.rq.Spec.Suspend {

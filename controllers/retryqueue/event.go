@@ -17,14 +17,12 @@ import (
 	"github.com/retryqueue/retryqueue/api/v1alpha1"
 )
 
-// Reasons of the events on a RetryQueue.
+// Reasons of the events on a RetryQueue; that it is stalled has the reason of the condition.
 const (
 	eventCreated     = "Created"
 	eventUpdated     = "Updated"
 	eventConfigured  = "ConfigApplied"
 	eventDead        = "DeadLetters"
-	eventNameTaken   = "NameTaken"
-	eventInvalid     = "InvalidSpec"
 	eventUnreachable = "WorkerUnreachable"
 	eventKept        = "StorageKept"
 )
@@ -61,11 +59,7 @@ func (p *pass) noteTransitions(v verdict) {
 		p.note(warning, eventDead, "Bury", meta.FindStatusCondition(p.rq.Status.Conditions, v1alpha1.ConditionDeadLetters).Message)
 	}
 	if became(v1alpha1.ConditionStalled) {
-		reason := eventInvalid
-		if v.reason == v1alpha1.ReasonNameTaken {
-			reason = eventNameTaken
-		}
-		p.note(warning, reason, "Reconcile", v.message)
+		p.note(warning, v.reason, "Reconcile", v.message)
 	}
 	if v.reason == v1alpha1.ReasonConfigPending && became(v1alpha1.ConditionReconciling) {
 		p.note(warning, eventUnreachable, "Configure", v.message)

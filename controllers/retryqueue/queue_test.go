@@ -274,7 +274,7 @@ func TestAGenerationThatTheWorkerRefusesStalls(t *testing.T) {
 	if c := condition(rq, v1alpha1.ConditionStalled); !strings.Contains(c.Message, "spec.some.field: must be mended") {
 		t.Errorf("message %q", c.Message)
 	}
-	happened(t, rq, eventInvalid, "must be mended")
+	happened(t, rq, v1alpha1.ReasonInvalidSpec, "must be mended")
 	w.set(func(w *fakeWorker) { w.refuse = nil })
 	edit(t, rq, func(s *v1alpha1.RetryQueueSpec) { s.RetryPolicy.MaxAttempts = 4 })
 	reads(t, rq, "Current", v1alpha1.ReasonAvailable)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -114,6 +115,8 @@ func TestADeploymentIsJudgedByItsLatestGeneration(t *testing.T) {
 	status := func(observed int64, replicas, updated, readyN int32) appsv1.DeploymentStatus {
 		return appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: readyN}
 	}
+	refusing := status(2, 0, 0, 0)
+	refusing.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue}}
 	for sentence, tc := range map[string]struct {
 		generation int64
 		status     appsv1.DeploymentStatus
@@ -128,6 +131,7 @@ func TestADeploymentIsJudgedByItsLatestGeneration(t *testing.T) {
 		"the new pod is not ready":               {2, status(2, 1, 1, 0), 1, v1alpha1.ReasonWorkersNotReady},
 		"none is wanted and one is still ending": {2, status(2, 1, 1, 1), 0, v1alpha1.ReasonProgressing},
 		"none is wanted":                         {2, status(2, 0, 0, 0), 0, v1alpha1.ReasonScaledToZero},
+		"no pod can be made":                     {2, refusing, 1, v1alpha1.ReasonWorkersNotReady},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()

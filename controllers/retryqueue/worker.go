@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +30,7 @@ func (p *pass) lookAtWorkers(ctx context.Context) (*verdict, error) {
 		Replicas: d.Status.Replicas, ReadyReplicas: d.Status.ReadyReplicas, Selector: selector(p.rq),
 	}
 	v := judgeWorkers(d, replicas(p.rq), p.deploymentGeneration)
-	if v != nil && v.reason == v1alpha1.ReasonWorkersNotReady {
+	if v != nil && v.reason == v1alpha1.ReasonWorkersNotReady && !podsRefused(d) {
 		if missing, err := p.claimMissing(ctx); missing || err != nil {
 			return waiting(v1alpha1.ReasonWorkersNotReady, fmt.Sprintf("PersistentVolumeClaim %s of spec.storage.sqlite.existingClaim "+
 				"does not exist: make or restore it", adoptedClaim(p.rq))).in(pollAfter), err
@@ -44,6 +46,9 @@ func judgeWorkers(d *appsv1.Deployment, want int32, generation int64) *verdict {
 	switch {
 	case d.Generation < generation || s.ObservedGeneration < d.Generation:
 		return new(waiting(v1alpha1.ReasonProgressing, "the workers' Deployment is being rolled out"))
+	case want > 0 && s.UpdatedReplicas < want && podsRefused(d):
+		return new(waiting(v1alpha1.ReasonWorkersNotReady, fmt.Sprintf("the API server refuses to make the workers' pods, for a quota or a policy; "+
+			"kubectl describe deployment %s tells why", d.Name)))
 	case want == 0 && s.Replicas > 0:
 		return new(waiting(v1alpha1.ReasonProgressing, "the workers are ending"))
 	case want == 0:
@@ -54,6 +59,13 @@ func judgeWorkers(d *appsv1.Deployment, want int32, generation int64) *verdict {
 		return new(waiting(v1alpha1.ReasonWorkersNotReady, "no worker is ready"))
 	}
 	return nil
+}
+
+// podsRefused says that pods cannot be made. Why is in a message that names them, other ones at each try.
+func podsRefused(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+	})
 }
 
 // claimMissing says that the claim to adopt is not there.
