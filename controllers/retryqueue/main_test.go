@@ -13,12 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/retryqueue/retryqueue/api/v1alpha1"
 	"github.com/retryqueue/retryqueue/controllers/workers"
 	"github.com/retryqueue/retryqueue/internal/testenv"
 )
@@ -79,14 +81,22 @@ func runController(t *testing.T) {
 	})
 }
 
+// aloneLabel is on queues that the controller of all tests leaves alone.
+const aloneLabel = "example.com/alone"
+
 func newManager() (ctrl.Manager, error) {
+	shared, err := labels.NewRequirement(aloneLabel, selection.DoesNotExist, nil)
+	if err != nil {
+		return nil, err
+	}
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{ManagedByLabel: ManagedBy})}
 	mgr, err := ctrl.NewManager(cluster.ConfigAs(testenv.ManagerUser), ctrl.Options{
 		Scheme:  cluster.Scheme,
 		Logger:  logr.FromSlogHandler(quiet().Handler()),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}: ours, &corev1.ConfigMap{}: ours, &corev1.Service{}: ours,
+			&v1alpha1.RetryQueue{}: {Label: labels.NewSelector().Add(*shared)},
+			&appsv1.Deployment{}:   ours, &corev1.ConfigMap{}: ours, &corev1.Service{}: ours,
 			&corev1.PersistentVolumeClaim{}: ours, &networkingv1.NetworkPolicy{}: ours,
 		}},
 	})
