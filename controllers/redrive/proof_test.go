@@ -100,7 +100,11 @@ func TestNothingRunsWhileApprovalsAreNotGuarded(t *testing.T) {
 			defer restore()
 			b.approve(alice, rd)
 			got := b.await(rd, v1alpha1.ReasonPolicyNotEnforced)
-			for _, want := range []string{tt.want, mend} {
+			how := mendChanged
+			if tt.change == nil {
+				how = mend
+			}
+			for _, want := range []string{tt.want, how} {
 				if !strings.Contains(ready(got), want) {
 					t.Errorf("message %q does not say %q", ready(got), want)
 				}
@@ -160,6 +164,16 @@ func TestAPolicyMadeAnewDoesNotVouchForWhatIsOlder(t *testing.T) {
 	if b.permitted(rd) {
 		t.Error("permitted, and nobody knows who made it")
 	}
+}
+
+// A binding that was set to audit and then applied again does both.
+func TestABindingMayAuditBesidesDenying(t *testing.T) {
+	restore := tamper(t, tampering{object: bindingNamed(approvalPolicy), change: inBinding(func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
+		s.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit, admissionv1.Deny}
+	})})
+	defer restore()
+	v := newProver(t)
+	NewWithT(t).Eventually(func() string { return faultOf(t, v) }, patience, 50*time.Millisecond).Should(BeEmpty())
 }
 
 // tamper changes or deletes an object; the answer puts it back and waits until it works again.
