@@ -129,10 +129,16 @@ func checkBudgetNames(h http.Header) error {
 	return nil
 }
 
-// readBudget reads the RetryQueue-* headers.
+// readBudget reads the RetryQueue-* headers. On a delivery of another queue, which RetryQueue-Queue marks, deadline
+// and attempts tell of the budget that the job has there, and ask for nothing here.
 func readBudget(h http.Header) (job queue.NewJob, err error) {
 	if err := checkBudgetNames(h); err != nil {
 		return job, err
+	}
+	if len(h["Retryqueue-Queue"]) > 0 {
+		h = h.Clone()
+		h.Del(headerDeadline)
+		h.Del(headerMaxAttempts)
 	}
 	if job.Deadline, err = durationHeader(h, headerDeadline, 1); err != nil {
 		return job, err
