@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
 )
@@ -21,11 +20,6 @@ func (s *public) acceptBatch(w http.ResponseWriter, r *http.Request, _ []string)
 	if err := checkBatchHeaders(r); err != nil {
 		return err
 	}
-	release, err := s.batchSlot(w, r)
-	if err != nil {
-		return err
-	}
-	defer release()
 	limit := maxBatchBytes(s.backend.Settings().Policy.Limits.MaxPayload)
 	body, err := readBody(w, r, limit, "a batch; send several")
 	if err != nil {
@@ -47,26 +41,6 @@ func (s *public) acceptBatch(w http.ResponseWriter, r *http.Request, _ []string)
 		return batchError(err, lines)
 	}
 	return writeBatch(w, accepted)
-}
-
-// Batches are large, so only so many are in memory at once; one that comes slowly must not keep the others out.
-const (
-	batchSlots       = 8
-	batchReadTimeout = 15 * time.Second
-)
-
-// batchSlot waits for its turn.
-func (s *public) batchSlot(w http.ResponseWriter, r *http.Request) (release func(), err error) {
-	select {
-	case s.batches <- struct{}{}:
-	case <-r.Context().Done():
-		e := refuse(KindNotReady, "", "too many batches at once; send it again")
-		e.Problem.retryAfter = storeRetryAfter
-		return nil, e
-	}
-	// Not every writer has deadlines; the server's own bounds the read then.
-	_ = http.NewResponseController(w).SetReadDeadline(s.now().Add(batchReadTimeout))
-	return func() { <-s.batches }, nil
 }
 
 func checkBatchHeaders(r *http.Request) error {

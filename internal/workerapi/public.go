@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/retryqueue/retryqueue/internal/queue"
 )
@@ -47,7 +48,7 @@ type PublicOptions struct {
 
 type public struct {
 	now     func() time.Time
-	batches chan struct{} // one element a batch in memory
+	room    *semaphore.Weighted // for bodies, in bytes
 	backend Backend
 	tokens  *Tokens
 	observe func(result string, n int)
@@ -55,10 +56,12 @@ type public struct {
 }
 
 // NewPublic is the API for producers: POST /v1/jobs, POST /v1/jobs:batch and GET /v1/jobs/{id}.
-func NewPublic(o PublicOptions) http.Handler {
+func NewPublic(o PublicOptions) http.Handler { return newPublic(o).handler(o.Log) }
+
+func newPublic(o PublicOptions) *public {
 	s := &public{
 		backend: o.Backend, tokens: o.Tokens, observe: o.Observe, newID: o.NewID, now: o.Now,
-		batches: make(chan struct{}, batchSlots),
+		room: semaphore.NewWeighted(bodyRoom),
 	}
 	if s.newID == nil {
 		s.newID = uuid7
@@ -66,9 +69,13 @@ func NewPublic(o PublicOptions) http.Handler {
 	if s.observe == nil {
 		s.observe = func(string, int) {}
 	}
-	return &router{log: cmp.Or(o.Log, slog.Default()), routes: []route{
-		{http.MethodPost, "/v1/jobs", s.guarded(s.counted(s.acceptOne))},
-		{http.MethodPost, "/v1/jobs:batch", s.guarded(s.counted(s.acceptBatch))},
+	return s
+}
+
+func (s *public) handler(log *slog.Logger) http.Handler {
+	return &router{log: cmp.Or(log, slog.Default()), routes: []route{
+		{http.MethodPost, "/v1/jobs", s.guarded(s.counted(s.withRoom(jobRoom, s.acceptOne)))},
+		{http.MethodPost, "/v1/jobs:batch", s.guarded(s.counted(s.withRoom(batchRoom, s.acceptBatch)))},
 		{http.MethodGet, "/v1/jobs/{}", s.guarded(s.get)},
 	}}
 }
