@@ -23,6 +23,9 @@ type Pace struct {
 type StartMark struct {
 	At    Time  `json:"at"`
 	Count int64 `json:"n"`
+	// Late says that the advance after this mark came late: the process may have stood still, so that requests of
+	// what had been claimed just before the mark went out only then.
+	Late bool `json:"late,omitempty"`
 }
 
 // PaceInput is what one advance sees.
@@ -52,7 +55,8 @@ const maxPaceTime = Time(40_000_000_000_000)
 // AdvanceEvery, also with a Gate, so that the redrive gains no credit while it is held.
 //
 // Two bounds hold over every window of one second, whatever stalls, restarts or comes late: no more than
-// rate + burst items become available, and no more than rate + burst are started.
+// rate + burst items become available, and no more than rate + burst are started. The second also holds for their
+// requests, when the process stands still between a claim and its requests.
 func (p Pace) Advance(r Rate, in PaceInput) (Pace, Release, error) {
 	if err := r.Validate(); err != nil {
 		return p, Release{}, err
@@ -63,7 +67,7 @@ func (p Pace) Advance(r Rate, in PaceInput) (Pace, Release, error) {
 	if p.Last == 0 && in.Gate != "" {
 		return p, Release{Held: in.Gate}, nil // never advanced: there is no credit to lose
 	}
-	p = p.follow(r, in.Now).mark(in.Now, in.Released-in.Unstarted)
+	p = p.late(in.Now).follow(r, in.Now).mark(in.Now, in.Released-in.Unstarted)
 	now, per := int64(in.Now)*r.Jobs, int64(r.Per)
 	p.Slot = max(p.Slot, now-(r.Burst-1)*per)
 	due := max(0, floorDiv(now+int64(AdvanceEvery)*r.Jobs-p.Slot, per)+1)
@@ -111,10 +115,7 @@ func (p Pace) earliest(r Rate, in PaceInput, at Time, before int64) (t Time, ok 
 	others := in.Released + before
 	next, _ := slices.BinarySearchFunc(p.Starts, at.Add(-second)+1, func(m StartMark, t Time) int { return int(m.At - t) })
 	for ; ; next++ {
-		var gone int64 // surely started more than a second before
-		if next > 0 {
-			gone = p.Starts[next-1].Count
-		}
+		gone := p.sent(next - 1) // surely more than a second before
 		if others-gone+1 <= most {
 			return at, true
 		}
@@ -135,13 +136,43 @@ func (m Millis) jobs(r Rate) int64 { return int64(m) * r.Jobs / int64(r.Per) }
 // markEvery is the least time between two marks, so that there are few whatever the caller does.
 const markEvery = AdvanceEvery / 2
 
+// lateAfter is how long after another an advance comes late. What a shorter stop holds up is not known.
+const lateAfter = AdvanceEvery + AdvanceEvery/4
+
+// late notes that nothing is known of the time since the latest advance, if that is long ago.
+func (p Pace) late(now Time) Pace {
+	if p.Last == 0 || now.Sub(p.Last) <= lateAfter {
+		return p
+	}
+	p.Starts = slices.Clone(p.Starts)
+	for i := range p.Starts {
+		if p.Starts[i].At > p.Last.Add(-markEvery) {
+			p.Starts[i].Late = true
+		}
+	}
+	return p
+}
+
+// sent is how many requests had surely been sent by the mark i: all that were claimed by then or, if the process
+// may have stood still since, all that were claimed by the mark before.
+func (p Pace) sent(i int) int64 {
+	if i >= 0 && p.Starts[i].Late {
+		i--
+	}
+	if i < 0 {
+		return 0
+	}
+	return p.Starts[i].Count
+}
+
 // mark remembers how many were started by now, and forgets what is too old to matter.
 func (p Pace) mark(now Time, started int64) Pace {
 	marks := slices.Clone(p.Starts)
 	if n := len(marks); n == 0 || now.Sub(marks[n-1].At) >= markEvery {
 		marks = append(marks, StartMark{At: now, Count: started})
 	}
-	for len(marks) > 1 && marks[1].At <= now.Add(-second) {
+	old := func(i int) bool { return len(marks) > i && marks[i].At <= now.Add(-second) }
+	for old(1) && !marks[1].Late || old(2) {
 		marks = marks[1:]
 	}
 	p.Starts = marks

@@ -17,7 +17,7 @@ type replay struct {
 	left      int64
 	waiting   []Time // of released and unstarted items
 	available []Time // of all released items
-	starts    []Time
+	starts    []Time // requests
 	finished  int64
 }
 
@@ -95,7 +95,7 @@ func TestPaceHoldsOverStallsHoldsAndRestarts(t *testing.T) {
 		gate := HeldReason("")
 		callerAway, workerAway, slow := Millis(0), Millis(0), 1000
 		for range rapid.IntRange(20, 150).Draw(t, "steps") {
-			switch rapid.IntRange(0, 12).Draw(t, "event") {
+			switch rapid.IntRange(0, 13).Draw(t, "event") {
 			case 0:
 				callerAway = Millis(rapid.IntRange(0, 5000).Draw(t, "caller away"))
 			case 1:
@@ -104,6 +104,19 @@ func TestPaceHoldsOverStallsHoldsAndRestarts(t *testing.T) {
 				gate = rapid.SampledFrom([]HeldReason{"", HeldNoPermission, HeldQueueSuspended}).Draw(t, "gate")
 			case 3:
 				slow = rapid.IntRange(1, 20).Draw(t, "slow")
+			case 4: // it all stands still after a claim and before its requests
+				claimed := len(s.starts)
+				s.now = s.now.Add(Millis(rapid.IntRange(0, 100).Draw(t, "before")))
+				if workerAway <= 0 {
+					s.work(slow)
+				}
+				if callerAway <= 0 && rapid.Bool().Draw(t, "an advance between") {
+					s.advance(t, gate)
+				}
+				s.now = s.now.Add(Millis(rapid.IntRange(int(lateAfter)+1, 5000).Draw(t, "still")))
+				for i := range s.starts[claimed:] {
+					s.starts[claimed+i] = s.now
+				}
 			}
 			step := Millis(rapid.IntRange(0, 150).Draw(t, "step"))
 			s.now = s.now.Add(step)
@@ -281,5 +294,36 @@ func TestPaceDoesNotOverflow(t *testing.T) {
 		if err != nil || len(out.At) == 0 || out.At[0] != maxPaceTime || p.Slot <= 0 {
 			t.Errorf("%+v: %+v, %v, %v", r, p, out.At, err)
 		}
+	}
+}
+
+// What was claimed when the process stopped is sent when it goes on, whatever the store knew by then.
+func TestPaceHoldsWhenRequestsComeLate(t *testing.T) {
+	t.Parallel()
+	for _, still := range []Millis{126, 250, 400, 990, 10_000} {
+		r := Rate{Jobs: 20, Per: 1000}
+		r.Burst = r.LeastBurst()
+		s := newReplay(r, math.MaxInt64)
+		for range 20 {
+			for i := range 200 {
+				s.now += 10
+				s.work(math.MaxInt)
+				if i%10 == 9 {
+					s.advance(t, "")
+				}
+			}
+			claimed := len(s.starts)
+			for len(s.starts) == claimed { // up to a claim, and an advance that sees it
+				s.now++
+				s.work(math.MaxInt)
+			}
+			s.advance(t, "")
+			s.now = s.now.Add(still)
+			for i := range s.starts[claimed:] {
+				s.starts[claimed+i] = s.now
+			}
+			s.advance(t, "")
+		}
+		wantPace(t, "are sent", r, s.starts)
 	}
 }
