@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -88,6 +90,9 @@ func (p *pass) run(ctx context.Context) (verdict, error) {
 		{"talking to the workers", p.talkToWorkers},
 	} {
 		v, err := next.step(ctx)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return *waiting(v1alpha1.ReasonProgressing, "the namespace is being deleted, and this RetryQueue with it").in(p.poll), nil
+		}
 		if err != nil {
 			return waiting(v1alpha1.ReasonProgressing, next.name+" met an error; the manager's log has it, and it will be tried again"),
 				fmt.Errorf("%s: %w", next.name, err)

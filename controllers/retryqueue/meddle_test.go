@@ -156,6 +156,23 @@ func restored(t *testing.T, rq *v1alpha1.RetryQueue, kind string, want map[strin
 	}).WithTimeout(wait).Should(BeEmpty())
 }
 
+// What goes with its namespace is no failure, although the API server refuses to make it again.
+func TestAQueueGoesQuietlyWithItsNamespace(t *testing.T) {
+	t.Parallel()
+	rq := newQueue(t, nil)
+	reads(t, rq, "InProgress", v1alpha1.ReasonProgressing)
+	gone := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: rq.Namespace}}, childrenOf(t, rq)["ConfigMap"]}
+	for _, o := range gone { // the namespace stays: the controller that empties it does not run here
+		if err := cluster.Client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	NewWithT(t).Eventually(func() string {
+		reads(t, rq, "InProgress", v1alpha1.ReasonProgressing)
+		return condition(rq, v1alpha1.ConditionReady).Message
+	}).WithTimeout(wait).Should(ContainSubstring("namespace is being deleted"))
+}
+
 func TestWhatIsDeletedByHandComesBack(t *testing.T) {
 	t.Parallel()
 	rq := newQueue(t, nil)
