@@ -150,8 +150,10 @@ func (s *Story) replay(ctx context.Context) error {
 	s.chart(replayed)
 	most := peak(replayed, time.Second)
 	s.say("   At most %d arrived within any one second; the rate is %d and the burst %d.", most, redriveRate, redriveBurst)
-	if most > redriveRate+redriveBurst {
-		return fmt.Errorf("%d jobs were sent within one second", most)
+	// The pace is of what is sent, and the store's tests hold it exactly. What is measured here is what arrives,
+	// and on a busy machine requests can be up to a quarter of a second late, so that later ones catch them up.
+	if most > redriveRate+redriveRate/4+redriveBurst {
+		return fmt.Errorf("%d jobs arrived within one second", most)
 	}
 	p, plan := r.Status.Progress, r.Status.Plan
 	if p.Delivered != plan.Selected || p.DiedAgain != 0 || p.Outstanding != 0 || p.Remaining != 0 || len(r.Status.Approvals) != 1 || r.Status.Approvals[0].Approver != "approver" {
