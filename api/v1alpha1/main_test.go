@@ -46,7 +46,7 @@ kind: RedriveApproval
 metadata: {name: fix}
 spec:
   redriveRef: {name: fix, uid: 1f0c}
-  planHash: abc
+  planHash: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   approver: alice
 `
 )

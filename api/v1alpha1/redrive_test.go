@@ -32,7 +32,7 @@ func TestRedrive(t *testing.T) {
 		},
 		"the name is one that a queue can have": {
 			bad:  all("spec.queueRef.name", "Orders", "a.b"),
-			want: "should match",
+			want: "name must be one that a RetryQueue can have",
 		},
 		"limit is from 1": {
 			good: all("spec.limit", "1", "1000000"),
@@ -71,6 +71,16 @@ func TestRedrive(t *testing.T) {
 			good: all("spec.selector.reasons", "[Permanent, Exhausted, DeadlineExceeded]"),
 			bad:  all("spec.selector.reasons", "[Unlucky]"),
 			want: `supported values: "Permanent", "Exhausted", "DeadlineExceeded"`,
+		},
+		"an id is one that a job can have": {
+			good: all("spec.selector", `{ids: ["order-1", "!a/b~"]}`),
+			bad:  all("spec.selector", `{ids: ["a b"]}`, `{ids: ["ä"]}`, `{ids: [ok, "a\tb"]}`),
+			want: "an id must be printable ASCII without spaces",
+		},
+		"a status is three digits or a class": {
+			good: all("spec.selector", `{httpStatuses: ["503", "5xx"]}`),
+			bad:  all("spec.selector", `{httpStatuses: ["abc"]}`, `{httpStatuses: ["5xx", "600"]}`),
+			want: "a status must be three digits such as 503, or a class such as 5xx",
 		},
 		"lists of the selector are not empty": {
 			bad:  all("spec.selector", "{reasons: []}", "{ids: []}", "{fingerprints: []}", "{httpStatuses: []}"),
@@ -213,6 +223,11 @@ func TestRedriveApproval(t *testing.T) {
 		"the plan is named": {
 			bad:  []string{"spec: {planHash: null}"},
 			want: "spec.planHash: Required value",
+		},
+		"a plan is named by its whole hash": {
+			good: all("spec.planHash", `"sha256:`+strings.Repeat("0a", 32)+`"`),
+			bad:  all("spec.planHash", "abc", quoted("0", 64), `"sha256:`+strings.Repeat("0", 63)+`"`, `"sha256:`+strings.Repeat("0A", 32)+`"`),
+			want: "planHash must be status.plan.hash of the Redrive: sha256: and 64 hexadecimal digits",
 		},
 		"to approve is the only decision": {
 			good: []string{"spec: {decision: Approved}"},

@@ -102,7 +102,7 @@ type RedriveSpec struct {
 // QueueRef names a RetryQueue.
 type QueueRef struct {
 	// name of the RetryQueue.
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="name must be one that a RetryQueue can have: lower-case letters, digits and '-', starting with a letter and not ending with '-'"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=52
 	// +required
@@ -129,7 +129,7 @@ type DeadSelector struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:items:Pattern=`^[1-5]([0-9][0-9]|xx)$`
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[1-5]([0-9][0-9]|xx)$')",message="a status must be three digits such as 503, or a class such as 5xx"
 	// +kubebuilder:validation:items:MaxLength=3
 	// +optional
 	HTTPStatuses []string `json:"httpStatuses,omitempty"`
@@ -147,6 +147,7 @@ type DeadSelector struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[!-~]+$')",message="an id must be printable ASCII without spaces, as the ids of jobs are"
 	// +optional
 	IDs []string `json:"ids,omitempty"`
 }
@@ -158,7 +159,7 @@ type DeathReason string
 
 // RedriveRate is the pace of release.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.burst) || (self.burst - 1) * duration(self.per).getMilliseconds() >= self.jobs * 100",message="burst must be at least what the rate gives in 0.1s, and one (jobs * 100ms / per + 1): raise burst or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.burst) || !self.per.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (self.burst - 1) * duration(self.per).getMilliseconds() >= self.jobs * 100",message="burst must be at least what the rate gives in 0.1s, and one (jobs * 100ms / per + 1): raise burst or leave it out"
 type RedriveRate struct {
 	// jobs per span; 1 to 100000.
 	// +kubebuilder:validation:Minimum=1
@@ -168,9 +169,8 @@ type RedriveRate struct {
 	// per is the span; 1ms to 24h, default 1s.
 	// +default="1s"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h, such as 30s or 1h30m"
 	// +optional
 	Per metav1.Duration `json:"per,omitempty,omitzero"`
 	// burst is the most that may go at once; at least what the rate gives in 0.1 s, and one. Default just that.
@@ -189,9 +189,8 @@ type RedriveBudget struct {
 	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
 	// deadline counts from the job's release; at most 720h, default the queue's.
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h, such as 30s or 1h30m"
 	// +optional
 	Deadline *metav1.Duration `json:"deadline,omitempty"`
 }
@@ -213,9 +212,8 @@ type Canary struct {
 	// timeout after which an undecided canary waits for a person. 1s to 24h; default the longer
 	// of 2m and four attemptTimeouts.
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be from 1s to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be from 1s to 24h, such as 30s or 1h30m"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
@@ -400,6 +398,7 @@ type RedriveApprovalSpec struct {
 	// planHash is status.plan.hash of that Redrive, as it was looked at.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[0-9a-f]{64}$')",message="planHash must be status.plan.hash of the Redrive: sha256: and 64 hexadecimal digits"
 	// +required
 	PlanHash string `json:"planHash,omitempty"`
 	// decision is Approved.

@@ -12,7 +12,7 @@ import (
 	"github.com/retryqueue/retryqueue/api/v1alpha1"
 )
 
-const notADuration = "should match"
+const notADuration = ", such as 30s or 1h30m"
 
 func TestRetryQueueRetryPolicy(t *testing.T) {
 	checkRules(t, minimalQueue, map[string]rule{
@@ -113,7 +113,7 @@ func TestRetryQueueFailurePolicy(t *testing.T) {
 		"a status is three digits or a class": {
 			good: all(path, `[{name: a, onHTTPStatus: ["404", "5xx"], action: Retry}]`),
 			bad:  all(path, `[{name: a, onHTTPStatus: ["4x4"], action: Retry}]`, `[{name: a, onHTTPStatus: ["600"], action: Retry}]`),
-			want: "should match",
+			want: "a status must be three digits such as 503, or a class such as 5xx",
 		},
 		"an action is one of three": {
 			bad:  all(path, `[{name: a, onHTTPStatus: ["404"], action: Ignore}]`),
@@ -168,7 +168,7 @@ func TestRetryQueueDelivery(t *testing.T) {
 		},
 		"the name of a header is a token": {
 			bad:  all(headers, `[{name: "X Team", value: x}]`, `[{name: "X:Team", value: x}]`, `[{name: "Äpfel", value: x}]`),
-			want: "should match",
+			want: "the name of a header must be a token",
 		},
 		"the value of a header is one line": {
 			good: all(headers, `[{name: X-Team, value: "päyments, and; more"}]`),
@@ -191,6 +191,11 @@ func TestRetryQueueAccept(t *testing.T) {
 				"{insecure: false, tokenSecretRef: {name: producers}, from: [{namespaceSelector: {}}]}"),
 			bad:  all(accept, "{insecure: false}", "{insecure: null}"),
 			want: "accept must say who may put jobs in",
+		},
+		"a Secret has a name that a Secret can have": {
+			good: all(accept, "{insecure: false, tokenSecretRef: {name: a.b-c}}"),
+			bad:  all(accept, "{insecure: false, tokenSecretRef: {name: Bad_Name}}", "{insecure: false, tokenSecretRef: {name: a-}}"),
+			want: "name must be one that a Secret can have",
 		},
 		"open stands alone": {
 			bad:  all(accept, "{insecure: true, tokenSecretRef: {name: producers}}", "{insecure: true, from: [{podSelector: {}}]}"),
@@ -321,7 +326,7 @@ func TestRetryQueueWorkers(t *testing.T) {
 		},
 		"the name of a sidecar is a DNS label": {
 			bad:  all(sidecars, "[{name: A_b, image: shop/orders}]"),
-			want: "should match",
+			want: "the name of a sidecar must be lower-case letters",
 		},
 	})
 }
@@ -460,5 +465,19 @@ func wantSameSpec(t *testing.T, want, got *unstructured.Unstructured) {
 	t.Helper()
 	if diff := cmp.Diff(want.Object["spec"], got.Object["spec"]); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMistypedDurationIsToldInWords(t *testing.T) {
+	ns := cluster.Namespace(t)
+	for _, tc := range []struct{ base, patch string }{
+		{minimalQueue, under("spec.retryPolicy", `{deadline: 1x, attemptTimeout: 2y, backoff: {base: 3z, cap: "4"}}`)},
+		{minimalRedrive, under("spec.rate", "{jobs: 10, burst: 2, per: 5v}")},
+	} {
+		err := dryCreate(t, ns, manifest(t, tc.base, tc.patch))
+		wantRefusal(t, tc.patch, err, notADuration)
+		if err != nil && strings.Contains(err.Error(), "conversion") {
+			t.Errorf("%s\nis refused with the words of a machine: %v", tc.patch, err)
+		}
 	}
 }

@@ -73,9 +73,8 @@ type RetryQueueSpec struct {
 	// Default 24h; 1s to 720h.
 	// +default="24h"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="dedupeWindow must be from 1s to 720h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="dedupeWindow must be from 1s to 720h, such as 30s or 1h30m"
 	// +optional
 	DedupeWindow metav1.Duration `json:"dedupeWindow,omitempty,omitzero"`
 	// limits bound what the queue accepts.
@@ -107,7 +106,7 @@ type RetryQueueSpec struct {
 
 // RetryPolicy bounds the retrying of one job.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.deadline) || !has(self.attemptTimeout) || duration(self.deadline) >= duration(self.attemptTimeout)",message="deadline must be at least attemptTimeout, so that one attempt fits: raise deadline or lower attemptTimeout"
+// +kubebuilder:validation:XValidation:rule="!has(self.deadline) || !has(self.attemptTimeout) || !self.deadline.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || !self.attemptTimeout.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self.deadline) >= duration(self.attemptTimeout)",message="deadline must be at least attemptTimeout, so that one attempt fits: raise deadline or lower attemptTimeout"
 type RetryPolicy struct {
 	// maxAttempts is the number of starts, the first included; 1 to 100, default 8.
 	// +default=8
@@ -123,47 +122,42 @@ type RetryPolicy struct {
 	// after it. Default 1h, at most 720h, at least attemptTimeout.
 	// +default="1h"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('720h')",message="deadline must be from 1ms to 720h, such as 30s or 1h30m"
 	// +optional
 	Deadline metav1.Duration `json:"deadline,omitempty,omitzero"`
 	// attemptTimeout is the hard limit of one attempt. Default 10s, at most 15m.
 	// +default="10s"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('15m')",message="attemptTimeout must be from 1ms to 15m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('15m')",message="attemptTimeout must be from 1ms to 15m, such as 30s or 1h30m"
 	// +optional
 	AttemptTimeout metav1.Duration `json:"attemptTimeout,omitempty,omitzero"`
 	// retryAfterMax bounds the Retry-After that a target may ask for; 0s ignores it. Default 5m, at most 24h.
 	// +default="5m"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="retryAfterMax must be from 0s to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="retryAfterMax must be from 0s to 24h, such as 30s or 1h30m"
 	// +optional
 	RetryAfterMax metav1.Duration `json:"retryAfterMax,omitempty"`
 }
 
 // Backoff is capped exponential backoff with jitter; none of the three can be left out.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.cap) || !has(self.base) || duration(self.cap) >= duration(self.base)",message="cap must be at least base: raise cap or lower base"
+// +kubebuilder:validation:XValidation:rule="!has(self.cap) || !has(self.base) || !self.cap.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || !self.base.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self.cap) >= duration(self.base)",message="cap must be at least base: raise cap or lower base"
 type Backoff struct {
 	// base is the window of the first retry; greater than 0, default 1s.
 	// +default="1s"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="base must be from 1ms to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="base must be from 1ms to 24h, such as 30s or 1h30m"
 	// +optional
 	Base metav1.Duration `json:"base,omitempty,omitzero"`
 	// cap is the largest window; at least base, at most 24h, default 30s.
 	// +default="30s"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="cap must be from 1ms to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="cap must be from 1ms to 24h, such as 30s or 1h30m"
 	// +optional
 	Cap metav1.Duration `json:"cap,omitempty,omitzero"`
 	// jitter is Full (uniform over the window, the default) or Decorrelated.
@@ -203,14 +197,14 @@ type FailureRule struct {
 	// name of the rule, shown as the cause.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a rule must be lower-case letters, digits and '-', neither starting nor ending with '-'"
 	// +required
 	Name string `json:"name,omitempty"`
 	// onHTTPStatus matches these answers: a status ("409") or a class ("5xx").
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:items:Pattern=`^[1-5]([0-9][0-9]|xx)$`
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[1-5]([0-9][0-9]|xx)$')",message="a status must be three digits such as 503, or a class such as 5xx"
 	// +kubebuilder:validation:items:MaxLength=3
 	// +optional
 	OnHTTPStatus []string `json:"onHTTPStatus,omitempty"`
@@ -286,7 +280,7 @@ type HTTPHeader struct {
 	// Idempotency-Key, Content-Type, Content-Length, Host and those of the connection.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern="^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9!#$%&*+.^_`|~\\x27-]+$')",message="the name of a header must be a token: letters, digits and '-', no spaces or colons"
 	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().startsWith('retryqueue-') && !self.lowerAscii().startsWith('webhook-') && !(self.lowerAscii() in ['connection','content-length','content-type','expect','host','idempotency-key','keep-alive','proxy-authorization','proxy-connection','te','trailer','transfer-encoding','upgrade'])",message="the name of a header must not be one that RetryQueue or the connection sets (RetryQueue-*, Webhook-*, Idempotency-Key, Content-Type, Content-Length, Host, Connection, …): remove it or choose another"
 	// +required
 	Name string `json:"name,omitempty"`
@@ -302,6 +296,7 @@ type SecretRef struct {
 	// name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="name must be one that a Secret can have: lower-case letters, digits, '-' and '.'"
 	// +required
 	Name string `json:"name,omitempty"`
 }
@@ -400,8 +395,8 @@ type SQLiteStorage struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// existingClaim adopts this PersistentVolumeClaim, such as one that a deleted RetryQueue left behind,
-	// instead of making one. Its name must have the form retryqueue-NAME-data, which admission guards, and to
+	// existingClaim adopts this PersistentVolumeClaim, such as the one that a deleted RetryQueue of this name and
+	// namespace left behind, instead of making one. It is kept whatever deletionPolicy says. Its name must have the form retryqueue-NAME-data, which admission guards, and to
 	// set it takes the verb set-redrive-policy, since its dead jobs come under this queue's redrivePolicy.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -421,9 +416,8 @@ type DeadLetter struct {
 	// retention deletes dead jobs this long after their death. At least 1s; unset keeps them until
 	// they are purged.
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="retention must be from 1s to 87600h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="retention must be from 1s to 87600h, such as 30s or 1h30m"
 	// +optional
 	Retention *metav1.Duration `json:"retention,omitempty"`
 }
@@ -448,9 +442,8 @@ type RedrivePolicy struct {
 	// Default 24h; 1s to 720h.
 	// +default="24h"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="approvalTTL must be from 1s to 720h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="approvalTTL must be from 1s to 720h, such as 30s or 1h30m"
 	// +optional
 	ApprovalTTL metav1.Duration `json:"approvalTTL,omitempty,omitzero"`
 }
@@ -465,9 +458,8 @@ type MaxRate struct {
 	// per is the span; 1ms to 24h, default 1s.
 	// +default="1s"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="per must be from 1ms to 24h, such as 30s or 1h30m"
 	// +optional
 	Per metav1.Duration `json:"per,omitempty,omitzero"`
 }
@@ -548,7 +540,7 @@ type Sidecar struct {
 	// name of the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a sidecar must be lower-case letters, digits and '-', neither starting nor ending with '-'"
 	// +kubebuilder:validation:XValidation:rule="self != 'worker'",message="the name of a sidecar must not be worker, which is the worker itself: choose another"
 	// +required
 	Name string `json:"name,omitempty"`

@@ -91,7 +91,7 @@ const approvalManifest = `
 apiVersion: retryqueue.dev/v1alpha1
 kind: RedriveApproval
 metadata: {name: %s}
-spec: {redriveRef: {name: fix, uid: 1f0c}, planHash: abc%s}
+spec: {redriveRef: {name: fix, uid: 1f0c}, planHash: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef%s}
 `
 
 // notDenied lets every error pass but the refusal of a policy, where something else must fail in a cluster

@@ -123,7 +123,7 @@ func (v *prover) probe(ctx context.Context, namespace string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "retryqueue-policy-probe", Namespace: namespace},
 		Spec: v1alpha1.RedriveApprovalSpec{
 			RedriveRef: v1alpha1.RedriveRef{Name: "probe", UID: "probe"},
-			PlanHash:   "probe", Decision: v1alpha1.DecisionApproved, Approver: "retryqueue:probe-must-be-denied",
+			PlanHash:   "sha256:" + strings.Repeat("0", 64), Decision: v1alpha1.DecisionApproved, Approver: "retryqueue:probe-must-be-denied",
 		},
 	}
 	err := retry.OnError(tries, transient, func() error { return v.client.Create(ctx, bad.DeepCopy(), client.DryRunAll) })

@@ -376,7 +376,7 @@ func TestAStatusWrittenByHandReleasesNothing(t *testing.T) {
 	stop()
 	obj := b.get(rd)
 	hash := obj.Status.Plan.Hash
-	obj.Status.Plan.Hash = "forged"
+	obj.Status.Plan.Hash = "sha256:" + strings.Repeat("0", 64)
 	obj.Status.Approvals = []v1alpha1.RedriveApprovalRecord{{Approver: alice, PlanHash: hash}}
 	obj.Status.Progress = &v1alpha1.RedriveProgress{Released: 1}
 	for _, kind := range []string{v1alpha1.ConditionApproved, v1alpha1.ConditionReady} {
