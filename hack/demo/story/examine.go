@@ -27,8 +27,8 @@ func (s *Story) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("   Of %d orders %d were delivered, %d died Permanent (422, on their first attempt) and %d died Exhausted after 4 attempts.",
-		len(s.outage.jobs), t.delivered, t.permanent, t.exhausted)
+	s.say("   Of %d orders %d were delivered, %d died Permanent (422, on their first attempt) and %d died Exhausted after %d attempts.",
+		len(s.outage.jobs), t.delivered, t.permanent, t.exhausted, queueAttempts)
 	s.say("   %d attempts were lost with the killed worker; each counts against its job's budget. %d requests reached the service.", t.lost, t.requests)
 	if t.lost == 0 {
 		return fmt.Errorf("the killed worker had nothing in flight, so its loss was not shown")
@@ -42,6 +42,7 @@ func (s *Story) examine(ctx context.Context) error {
 	failing := since(report.Arrivals, s.outage.failedAt)
 	s.say("   Arrivals at the failing service per 250 ms:")
 	s.chart(failing)
+	s.say("   Nothing is sent while there is no worker. The %d lost attempts come back when their leases have run out, 20 s after the attempt began, each with a delay of its own.", t.lost)
 	if peak, limit := peak(failing, 250*time.Millisecond), ordersPerSec*4; peak > limit {
 		return fmt.Errorf("%d requests arrived within 250 ms, more than the %d of a whole second of orders with all their retries: a wave", peak, limit)
 	}
@@ -72,8 +73,8 @@ func examineJobs(jobs []job, report shop.Report) (tally, error) {
 			return t, fmt.Errorf("%s is invalid, but did not die on its first answer: %+v", j.ID, j)
 		case invalid(j.ID):
 			t.permanent++
-		case j.Reason != "Exhausted" || j.Attempts != 4:
-			return t, fmt.Errorf("%s should have died Exhausted after 4 attempts: %+v", j.ID, j)
+		case j.Reason != "Exhausted" || j.Attempts != queueAttempts:
+			return t, fmt.Errorf("%s should have died Exhausted after %d attempts: %+v", j.ID, queueAttempts, j)
 		default:
 			t.exhausted++
 		}

@@ -16,6 +16,7 @@ import (
 const (
 	systemNamespace = "retryqueue-system"
 	managerName     = "retryqueue-manager"
+	queueAttempts   = 4
 )
 
 func (s *Story) manifest(name string) string { return filepath.Join(s.Manifests, name) }
@@ -66,7 +67,9 @@ func (s *Story) declare(ctx context.Context) error {
 	if got := q.Status.Budget.LongestWait.Duration; got != 1400*time.Millisecond {
 		return fmt.Errorf("the longest wait of 200+400+800 ms is given as %s", got)
 	}
-	s.say("   Producers post to %s. A job waits %s at the most, %s on average, and costs %d requests at the worst.", q.Status.Address,
-		q.Status.Budget.LongestWait.Duration, q.Status.Budget.MeanWait.Duration, q.Status.Budget.MaxRequestsPerJob)
+	b := q.Status.Budget
+	s.say("   Producers post to %s.", q.Status.Address)
+	s.say("   Between its attempts a job waits %s at the most and %s on average. It costs %d requests at the worst: %d attempts, and %d more for each of %d replays.",
+		b.LongestWait.Duration, b.MeanWait.Duration, b.MaxRequestsPerJob, queueAttempts, queueAttempts, int(b.MaxRequestsPerJob)/queueAttempts-1)
 	return s.show(ctx, "-n", namespace, "get", "pods")
 }

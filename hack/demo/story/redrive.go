@@ -16,7 +16,10 @@ import (
 const (
 	redriveName  = "inc-42"
 	redriveRate  = 20
-	redriveBurst = 3 // the default: what the rate gives in 0.1 s, and one
+	redriveBurst = 3  // the default: what the rate gives in 0.1 s, and one
+	canary       = 10 // the default
+	// mended is how long the mended service takes: it sets the rest apart from the canary.
+	mended = 400 * time.Millisecond
 )
 
 func (s *Story) redrive(ctx context.Context) (*v1alpha1.Redrive, error) {
@@ -68,8 +71,8 @@ func (s *Story) planAndApprove(ctx context.Context) error {
 	if err := s.refused(ctx, r); err != nil {
 		return err
 	}
-	s.say("   The cause is fixed: the service answers 200 again.")
-	if err := s.mode(ctx, shop.Mode{}); err != nil {
+	s.say("   The cause is fixed: the service answers 200 again, after %s.", mended)
+	if err := s.mode(ctx, shop.Mode{DelayMillis: int(mended.Milliseconds())}); err != nil {
 		return err
 	}
 	if _, err := s.kubectl(ctx, approval(r), "--as=approver", "create", "-f", "-"); err != nil {
@@ -148,6 +151,9 @@ func (s *Story) replay(ctx context.Context) error {
 	}
 	s.say("   Replayed arrivals per 250 ms:")
 	s.chart(replayed)
+	if err := s.canaryFirst(replayed); err != nil {
+		return err
+	}
 	most := peak(replayed, time.Second)
 	s.say("   At most %d arrived within any one second; the rate is %d and the burst %d.", most, redriveRate, redriveBurst)
 	// The pace is of what is sent, and the store's tests hold it exactly. What is measured here is what arrives,
@@ -160,4 +166,17 @@ func (s *Story) replay(ctx context.Context) error {
 		return fmt.Errorf("the counts are not true: progress %+v of plan %+v, approvals %+v", p, plan, r.Status.Approvals)
 	}
 	return s.show(ctx, "-n", namespace, "get", "redrives")
+}
+
+// canaryFirst holds that nothing was sent between the canary and its last answer.
+func (s *Story) canaryFirst(replayed []shop.Arrival) error {
+	if len(replayed) <= canary {
+		return fmt.Errorf("only %d jobs were replayed, no more than the canary", len(replayed))
+	}
+	pause := replayed[canary].At.Sub(replayed[canary-1].At)
+	s.say("   The canary went first: %d jobs, and for %s, until the last was answered, none after them.", canary, pause.Round(time.Millisecond))
+	if pause < mended {
+		return fmt.Errorf("job %d was sent %s after the canary's last, sooner than its answer came", canary+1, pause)
+	}
+	return nil
 }

@@ -42,6 +42,7 @@ type Story struct {
 // Run tells the story and returns the first thing that is not as told.
 func Run(ctx context.Context, c Config) error {
 	s := &Story{Config: c}
+	began := time.Now()
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func Run(ctx context.Context, c Config) error {
 		{"Accept 500 orders while the service slows down, fails, and the worker is killed", s.ordersAndOutage},
 		{"What became of them: nothing lost, no attempt given back, every death with its cause", s.examine},
 		{"Ask for a redrive, and have it approved by somebody else", s.planAndApprove},
-		{"Replay at 20 jobs/s, through a restart of the manager", s.replay},
+		{"Replay a canary of 10, then 20 jobs/s, through a restart of the manager", s.replay},
 		{"Exactly once, and never again", s.once},
 	} {
 		s.step++
@@ -65,6 +66,7 @@ func Run(ctx context.Context, c Config) error {
 		}
 		s.say("   (%.0f s)", time.Since(started).Seconds())
 	}
+	s.say("\nEvery step went as told. (%.0f s)", time.Since(began).Seconds())
 	return nil
 }
 
