@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ what was in flight counts as lost attempts.`,
 			redirectLibraries(log)
 			o.Log, o.Now, o.Version = log, time.Now, buildVersion()
 			if err := worker.Run(c.Context(), o); err != nil {
-				log.Error("worker.failed", "error", err)
+				log.Error("worker.failed", "error", strings.ReplaceAll(err.Error(), "\n", "; "))
 				return fmt.Errorf("running the worker: %w", errors.Join(err, errLogged))
 			}
 			return nil

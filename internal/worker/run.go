@@ -182,11 +182,15 @@ func (l listeners) serve(r *runtime, stop context.CancelCauseFunc) {
 	o := r.o
 	public := workerapi.PublicOptions{
 		Backend: r, Log: r.log, Observe: r.metrics.Accepted, Now: o.Now,
-		Tokens: &workerapi.Tokens{Path: o.ProducerTokens, Now: o.Now, Log: r.log.With("tokens", "producers")},
+		Tokens: &workerapi.Tokens{Path: o.ProducerTokens, Now: o.Now, Log: r.log.With("tokens", "producers", "flag", "--producer-tokens")},
+	}
+	if r.Settings().NeedsToken {
+		public.Tokens.Check()
 	}
 	admin := workerapi.AdminOptions{Backend: r, Log: r.log, LocalOnly: !o.mutualTLS()}
 	if o.AdminTokenFile != "" {
-		admin.Tokens = &workerapi.Tokens{Path: o.AdminTokenFile, Now: o.Now, Log: r.log.With("tokens", "admin")}
+		admin.Tokens = &workerapi.Tokens{Path: o.AdminTokenFile, Now: o.Now, Log: r.log.With("tokens", "admin", "flag", "--admin-token-file")}
+		admin.Tokens.Check()
 	}
 	l.metrics.serve(health(r.metrics.Gatherer(), r.alive, r.ready), r.log, stop)
 	l.admin.serve(workerapi.NewAdmin(admin), r.log, stop)

@@ -1,6 +1,8 @@
 package workerapi
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -70,6 +72,23 @@ func TestTokensOfOneFile(t *testing.T) {
 	tokens := &Tokens{Path: file, Now: func() time.Time { return time.Unix(1, 0) }, Log: quiet()}
 	if !tokens.Allowed("t") || tokens.Allowed("u") {
 		t.Error("the file's token is not the one that is allowed")
+	}
+}
+
+func TestTokensThatAreNotThereAreToldOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var log bytes.Buffer
+	now := time.Unix(1, 0)
+	tokens := &Tokens{Path: dir, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	tokens.Check()
+	if n := strings.Count(log.String(), "no token in "+dir); n != 1 {
+		t.Errorf("told %d times before the first request: %s", n, &log)
+	}
+	now = now.Add(tokenTTL)
+	tokens.Allowed("t")
+	if n := strings.Count(log.String(), "no token in "+dir); n != 1 {
+		t.Errorf("told %d times: %s", n, &log)
 	}
 }
 
