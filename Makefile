@@ -16,18 +16,18 @@ export KUBEBUILDER_ASSETS ?= $(CLUSTER_CACHE)/bin
 
 .PHONY: help
 help: ## List every target.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Tell the whole story on a real cluster: accept, retry, die with a cause, plan, approve, replay.
 	@hack/demo/run.sh
 
 .PHONY: demo-down
-demo-down: ## Remove the demo and its cluster.
+demo-down: ## Remove the demo, and the cluster if it made one.
 	@hack/demo/down.sh
 
 .PHONY: build
-build: ## Build the binary into bin/.
+build: ## Build the binary bin/retryqueue.
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/retryqueue ./cmd/retryqueue
 
 .PHONY: image
@@ -72,7 +72,7 @@ verify: generate fmt vet ## Fail when generated files, formatting or module file
 
 .PHONY: fmt
 fmt: ## Format the code.
-	gofmt -w api cmd config controllers hack internal
+	gofmt -w api cmd config controllers hack internal test
 
 .PHONY: vet
 vet: ## Run go vet.
