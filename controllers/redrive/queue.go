@@ -85,6 +85,9 @@ func (p *pass) unreachable(ctx context.Context, err error) *outcome {
 	p.log.InfoContext(ctx, "redrive.worker_unreachable",
 		"namespace", p.rd.Namespace, "name", p.rd.Name, "queue", p.rd.Spec.QueueRef.Name, "error", err)
 	message := fmt.Sprintf("the worker of RetryQueue %s does not answer; see that its pod runs. Trying again", p.rd.Spec.QueueRef.Name)
+	if p.rq != nil && p.rq.Spec.Workers.Replicas != nil && *p.rq.Spec.Workers.Replicas == 0 {
+		message = fmt.Sprintf("RetryQueue %s is scaled to zero; set its spec.workers.replicas to 1", p.rd.Spec.QueueRef.Name)
+	}
 	switch {
 	case recordedEnd(p.rd):
 		return kept(idleAfter)

@@ -61,6 +61,12 @@ func (p *pass) noteTransitions(v verdict) {
 	if became(v1alpha1.ConditionStalled) {
 		p.note(warning, v.reason, "Reconcile", v.message)
 	}
+	// Whether workers are missing because somebody scaled to zero or because they died: only the latter is news.
+	available := v1alpha1.ConditionWorkersAvailable
+	if v.reason == v1alpha1.ReasonWorkersNotReady && meta.IsStatusConditionTrue(p.stored.Status.Conditions, available) &&
+		meta.IsStatusConditionFalse(p.rq.Status.Conditions, available) {
+		p.note(warning, v.reason, "Observe", v.message)
+	}
 	if v.reason == v1alpha1.ReasonConfigPending && became(v1alpha1.ConditionReconciling) {
 		p.note(warning, eventUnreachable, "Configure", v.message)
 	}
@@ -89,6 +95,6 @@ func (r *Reconciler) gone(_ context.Context, e event.DeleteEvent, _ workqueue.Ty
 	if rq.Spec.DeletionPolicy != v1alpha1.DeletionDelete || adoptedClaim(rq) != "" {
 		name := claimName(rq)
 		r.events.Eventf(rq, nil, normal, eventKept, "Delete", "%s", fmt.Sprintf("PersistentVolumeClaim %s and its jobs are kept: "+
-			"a new RetryQueue adopts them with spec.storage.sqlite.existingClaim: %s; delete the claim to be rid of them", name, name))
+			"a new RetryQueue of this name adopts them with spec.storage.sqlite.existingClaim: %s; delete the claim to be rid of them", name, name))
 	}
 }

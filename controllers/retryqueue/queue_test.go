@@ -292,6 +292,22 @@ func TestAWorkerThatDoesNotAnswerIsNotReady(t *testing.T) {
 	reads(t, rq, "Current", v1alpha1.ReasonAvailable)
 }
 
+func TestWorkersThatDieAreTold(t *testing.T) {
+	t.Parallel()
+	rq := newQueue(t, nil)
+	nodes.run(t, rq)
+	reads(t, rq, "Current", v1alpha1.ReasonAvailable)
+	d := childrenOf(t, rq)["Deployment"].(*appsv1.Deployment)
+	NewWithT(t).Eventually(func() error {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, UnavailableReplicas: 1}
+		return cluster.Client.Status().Update(t.Context(), d)
+	}).WithTimeout(wait).Should(Succeed())
+	happened(t, rq, v1alpha1.ReasonWorkersNotReady, "no worker is ready")
+}
+
 func TestScaledToZero(t *testing.T) {
 	t.Parallel()
 	rq := newQueue(t, nil)

@@ -226,7 +226,7 @@ func TestParseRefuses(t *testing.T) {
 		"attempts as a string":             {`{spec: {retryPolicy: {maxAttempts: "3"}}}`, "spec.retryPolicy.maxAttempts", "integer"},
 		"no jitter":                        {`{spec: {retryPolicy: {backoff: {jitter: None}}}}`, "spec.retryPolicy.backoff.jitter", `"Full", "Decorrelated" (is "None")`},
 		"a base of nothing":                {`{spec: {retryPolicy: {backoff: {base: 0s}}}}`, "spec.retryPolicy.backoff.base", "must be from 1ms to 24h"},
-		"a base that is no duration":       {`{spec: {retryPolicy: {backoff: {base: soon}}}}`, "spec.retryPolicy.backoff.base", "match"},
+		"a base that is no duration":       {`{spec: {retryPolicy: {backoff: {base: soon}}}}`, "spec.retryPolicy.backoff.base", "must be from 1ms to 24h"},
 		"cap below base":                   {`{spec: {retryPolicy: {backoff: {base: 5s, cap: 1s}}}}`, "spec.retryPolicy.backoff", "raise cap or lower base"},
 		"a deadline below attemptTimeout":  {`{spec: {retryPolicy: {deadline: 5s}}}`, "spec.retryPolicy", "raise deadline or lower attemptTimeout"},
 		"a target without http":            {`{spec: {delivery: {http: {url: "ftp://x/y"}}}}`, "spec.delivery.http.url", "http or https"},
@@ -237,7 +237,7 @@ func TestParseRefuses(t *testing.T) {
 		"two workers on SQLite":            {`{spec: {workers: {replicas: 2}}}`, "spec", "workers.replicas must be"},
 		"a payload limit above all":        {`{spec: {limits: {maxPayload: 17Mi}}}`, "spec.limits.maxPayload", "16Mi"},
 		"a rule that matches nothing":      {`{spec: {failurePolicy: {rules: [{name: a, action: Fail}]}}}`, "spec.failurePolicy.rules[0]", "onHTTPStatus or onError"},
-		"a status that is none":            {`{spec: {failurePolicy: {rules: [{name: a, action: Fail, onHTTPStatus: ["600"]}]}}}`, "spec.failurePolicy.rules[0].onHTTPStatus[0]", "match"},
+		"a status that is none":            {`{spec: {failurePolicy: {rules: [{name: a, action: Fail, onHTTPStatus: ["600"]}]}}}`, "spec.failurePolicy.rules[0].onHTTPStatus[0]", "three digits"},
 		"success without an answer":        {`{spec: {failurePolicy: {rules: [{name: a, action: Succeed, onError: [Timeout]}]}}}`, "spec.failurePolicy.rules[0]", "may not have arrived"},
 		"a label that cannot be":           {`{metadata: {labels: {a: "not a label!"}}}`, "metadata.labels", "label"},
 	}

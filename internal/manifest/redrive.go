@@ -144,7 +144,7 @@ func (r *redriveResolver) checkMaxRate(rate queue.Rate) {
 		r.add("spec.rate", "%d per %s is faster than the RetryQueue's redrivePolicy.maxRate, %d per %s; lower it",
 			rate.Jobs, rate.Per, most.Jobs, per)
 	}
-	if bound := max(most.Jobs, queue.Rate{Jobs: most.Jobs, Per: mostPer}.LeastBurst()); rate.Burst > bound {
+	if bound := max(most.Jobs, queue.Rate{Jobs: most.Jobs, Per: mostPer}.LeastBurst()); r.rd.Rate.Burst != nil && rate.Burst > bound {
 		r.add("spec.rate.burst", "must be at most %d, what the RetryQueue's redrivePolicy.maxRate allows in %s (is %d); lower it",
 			bound, per, rate.Burst)
 	}

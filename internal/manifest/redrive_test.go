@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -151,6 +152,16 @@ func TestRedriveSpecRefuses(t *testing.T) {
 			_, err := RedriveSpec(rd, rq)
 			wantProblem(t, err, tt.field, tt.says)
 		})
+	}
+}
+
+func TestARateTooFastIsNotBlamedOnABurstThatNobodySet(t *testing.T) {
+	t.Parallel()
+	rd, rq := redriveOf(t, `{queueRef: {name: orders}, reason: fixed, limit: 500, rate: {jobs: 5000}}`, "")
+	_, err := RedriveSpec(rd, rq)
+	var e *InvalidError
+	if !errors.As(err, &e) || len(e.Problems) != 1 || e.Problems[0].Field != "spec.rate" {
+		t.Errorf("error = %v, want one problem, at spec.rate", err)
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *Store) own(ctx context.Context, o Options) error {
 		return err
 	}
 	if !fresh && id.queue != o.Queue {
-		return fmt.Errorf("the file belongs to the queue %q, not to %q: give the path of this queue's own file", id.queue, o.Queue)
+		return fmt.Errorf("the file belongs to the queue %q, not to %q: run it as the queue that it belongs to, or give another file", id.queue, o.Queue)
 	}
 	if err := migrate(ctx, db); err != nil {
 		return err
