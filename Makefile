@@ -80,7 +80,7 @@ vet: ## Run go vet.
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## Run golangci-lint, with the Kubernetes API linter for api/.
-	$(TOOLS)/golangci-lint run ./...
+	$(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: ci
 ci: verify lint test ## What continuous integration runs.

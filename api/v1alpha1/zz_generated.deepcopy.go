@@ -6,8 +6,8 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -46,7 +46,7 @@ func (in *Accept) DeepCopyInto(out *Accept) {
 	}
 	if in.From != nil {
 		in, out := &in.From, &out.From
-		*out = make([]networkingv1.NetworkPolicyPeer, len(*in))
+		*out = make([]v1.NetworkPolicyPeer, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -85,12 +85,12 @@ func (in *BudgetStatus) DeepCopyInto(out *BudgetStatus) {
 	*out = *in
 	if in.LongestWait != nil {
 		in, out := &in.LongestWait, &out.LongestWait
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.MeanWait != nil {
 		in, out := &in.MeanWait, &out.MeanWait
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 }
@@ -120,7 +120,7 @@ func (in *Canary) DeepCopyInto(out *Canary) {
 	}
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 }
@@ -160,7 +160,7 @@ func (in *DeadLetter) DeepCopyInto(out *DeadLetter) {
 	}
 	if in.Retention != nil {
 		in, out := &in.Retention, &out.Retention
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 }
@@ -545,7 +545,7 @@ func (in *RedriveBudget) DeepCopyInto(out *RedriveBudget) {
 	}
 	if in.Deadline != nil {
 		in, out := &in.Deadline, &out.Deadline
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 }
@@ -629,7 +629,7 @@ func (in *RedrivePlan) DeepCopyInto(out *RedrivePlan) {
 	}
 	if in.EstimatedDuration != nil {
 		in, out := &in.EstimatedDuration, &out.EstimatedDuration
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 }
@@ -768,7 +768,7 @@ func (in *RedriveStatus) DeepCopyInto(out *RedriveStatus) {
 	*out = *in
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -914,7 +914,7 @@ func (in *RetryQueueStatus) DeepCopyInto(out *RetryQueueStatus) {
 	*out = *in
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
