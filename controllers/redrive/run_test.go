@@ -429,6 +429,18 @@ func TestAWorkerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+func TestAQueueScaledToZeroSaysSo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 3, func(rq *v1alpha1.RetryQueue) { rq.Spec.Workers.Replicas = new(int32(0)) })
+	b.w.setDown(true)
+	b.start()
+	got := b.await(b.redrive("inc-42"), v1alpha1.ReasonPlanning)
+	ready := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionReady)
+	if !strings.Contains(ready.Message, "scaled to zero") {
+		t.Errorf("message: %q", ready.Message)
+	}
+}
+
 func TestPlansThatTheQueueDoesNotAllow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 3, func(rq *v1alpha1.RetryQueue) { rq.Spec.RedrivePolicy.MaxRate.Jobs = 5 })

@@ -106,14 +106,7 @@ func (s *admin) stats(w http.ResponseWriter, r *http.Request, _ []string) error 
 }
 
 func (s *admin) job(w http.ResponseWriter, r *http.Request, args []string) error {
-	if _, err := params(r); err != nil {
-		return err
-	}
-	store, err := s.backend.Store()
-	if err != nil {
-		return err
-	}
-	job, err := store.Job(r.Context(), args[0])
+	job, err := jobOf(s.backend, r, args[0])
 	if err != nil {
 		return err
 	}

@@ -132,16 +132,21 @@ func resultOf(err error) string {
 
 // get serves GET /v1/jobs/{id}.
 func (s *public) get(w http.ResponseWriter, r *http.Request, args []string) error {
-	if _, err := params(r); err != nil {
-		return err
-	}
-	store, err := s.backend.Store()
-	if err != nil {
-		return err
-	}
-	job, err := store.Job(r.Context(), args[0])
+	job, err := jobOf(s.backend, r, args[0])
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, view(job))
+}
+
+// jobOf answers for a request that names one job and takes no parameters.
+func jobOf(b Backend, r *http.Request, id string) (queue.Job, error) {
+	if _, err := params(r); err != nil {
+		return queue.Job{}, err
+	}
+	store, err := b.Store()
+	if err != nil {
+		return queue.Job{}, err
+	}
+	return store.Job(r.Context(), id)
 }
